@@ -1,0 +1,93 @@
+"""Files that are written whole or not at all: arrays and JSON, no pickle, with format versions."""
+
+import json
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.errors import StorageError
+
+_HEADER = "romdp"  # the entry of an .npz file that says what it is
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write_atomic(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file under a temporary name beside it, flush it to the disk, then rename it."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write JSON that a person can read; not-a-number and infinity are refused."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    write_atomic(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file; a missing or damaged one is a clear error."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StorageError(f"{path} is damaged: it is not JSON ({error})") from error
+
+
+def write_arrays(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    arrays: Arrays,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write arrays and JSON-able facts to one ``.npz`` file that names its kind and version."""
+    header = json.dumps({"kind": kind, "version": version, "facts": dict(facts or {})})
+    content: dict[str, Any] = {_HEADER: np.frombuffer(header.encode(), np.uint8), **arrays}
+    write_atomic(path, lambda file: np.savez(file, **content))
+
+
+def read_arrays(
+    path: str | os.PathLike[str], kind: str, version: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what `write_arrays` wrote; a foreign, damaged or newer file is a clear error."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile) or _HEADER not in archive:
+                raise StorageError(f"{path} is not a file of romdp")
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(arrays.pop(_HEADER).tobytes())
+        found_kind, found_version = header["kind"], header["version"]
+        facts: dict[str, Any] = header["facts"]
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise StorageError(f"{path} is damaged or not a file of romdp ({error})") from error
+    if found_kind != kind:
+        raise StorageError(f"{path} holds a {found_kind}, not a {kind}")
+    if found_version != version:
+        raise StorageError(
+            f"{path} has format version {found_version}; this romdp reads version {version}"
+        )
+    return arrays, facts

@@ -1,0 +1,158 @@
+"""Checks of what a caller passes in; every failure names the entry and the remedy."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.errors import InvalidInputError, UnknownNameError
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
+
+SUM_TOLERANCE = 1e-8
+"""How far the sum of a law may be from one before it is refused; it is then made exact."""
+
+
+def whole_number(value: Any, name: str, low: int = 0, high: int | None = None) -> int:
+    """Check a whole number in [low, high]; numbers such as ``1e6`` and NumPy integers will do."""
+    whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
+    if not whole or isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} is {value!r}; pass a whole number")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        allowed = f">= {low}" if high is None else f"from {low} to {high}"
+        raise InvalidInputError(f"{name} is {number}; pass a whole number {allowed}")
+    return number
+
+
+def real_number(
+    value: Any,
+    name: str,
+    low: float = -np.inf,
+    high: float = np.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Check a finite number in [low, high], the ends left out where ``open_*`` says so."""
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} is {value!r}; pass a number")
+    number = float(value)
+    inside = (number > low if open_low else number >= low) and (
+        number < high if open_high else number <= high
+    )
+    if not np.isfinite(number) or not inside:
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        raise InvalidInputError(
+            f"{name} is {number:g}; pass a finite number in {left}{low:g}, {high:g}{right}"
+        )
+    return number
+
+
+def choice(value: Any, name: str, options: Iterable[str]) -> str:
+    """Check a word against a list; the error suggests the nearest."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} is {value!r}; choose from {', '.join(sorted(options))}")
+    names = list(options)
+    if value not in names:
+        raise UnknownNameError(name, value, names)
+    return value
+
+
+def entry(name: str, index: Iterable[Any]) -> str:
+    """Write the name of an array's entry: ``reward[3, 1]``."""
+    return f"{name}[{', '.join(str(int(i)) for i in index)}]"
+
+
+def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the index of the first true entry."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def real_array(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDArray[np.float64]:
+    """Copy ``value`` to a finite float array.
+
+    ``shape`` gives an exact length for each axis, or a word that names a free one; axes with
+    the same word must agree.
+    """
+    try:
+        array = np.array(value)
+    except ValueError as error:  # ragged lists
+        raise InvalidInputError(f"{name} is not a rectangular array: {error}") from None
+    if array.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            f"{name} holds {array.dtype} entries; pass an array of real numbers"
+        )
+    array = array.astype(np.float64)
+    check_shape(array, name, shape)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        index = first_index(bad)
+        raise InvalidInputError(
+            f"{entry(name, index)} is {array[index]}; every entry must be a finite number"
+        )
+    return array
+
+
+def whole_array(
+    value: ArrayLike, name: str, shape: tuple[str | int, ...], low: int, high: int
+) -> NDArray[np.int64]:
+    """Copy ``value`` to an int64 array with entries from ``low`` to ``high``, both included."""
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} is not an array of whole numbers: {error}") from None
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} holds {array.dtype} entries; pass whole numbers")
+    check_shape(array, name, shape)
+    bad = (array < low) | (array > high)
+    if bad.any():
+        index = first_index(bad)
+        raise InvalidInputError(
+            f"{entry(name, index)} is {array[index]}; entries must lie from {low} to {high}"
+        )
+    return array.astype(np.int64)
+
+
+def check_shape(array: NDArray[Any], name: str, shape: tuple[str | int, ...]) -> None:
+    """Check the shape of an array against lengths and named free axes; no axis may be empty."""
+    wanted = f"({', '.join(str(axis) for axis in shape)}{',' if len(shape) == 1 else ''})"
+    if array.ndim != len(shape):
+        raise InvalidInputError(f"{name} has shape {array.shape}; it must be {wanted}")
+    free: dict[str, int] = {}
+    for length, axis in zip(array.shape, shape, strict=True):
+        expected = axis if isinstance(axis, int) else free.setdefault(axis, length)
+        if length != expected:
+            raise InvalidInputError(f"{name} has shape {array.shape}; it must be {wanted}")
+        if length == 0 and expected != axis:
+            raise InvalidInputError(f"{name} has shape {array.shape}; no axis may be empty")
+
+
+def laws(array: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """Check that the last axis holds probabilities that sum to one, and make the sums exact."""
+    bad = array < 0
+    if bad.any():
+        index = first_index(bad)
+        raise InvalidInputError(
+            f"{entry(name, index)} is {array[index]:g}; probabilities must not be negative"
+        )
+    sums = array.sum(axis=-1)
+    off = np.abs(sums - 1.0) > SUM_TOLERANCE
+    if off.any():
+        index = first_index(off)
+        raise InvalidInputError(
+            f"{name}[{''.join(f'{i}, ' for i in index)}:] sums to {sums[index]:.10g}; the last "
+            f"axis is the outcome and must sum to 1. Divide by {name}.sum(axis=-1, keepdims=True)"
+        )
+    exact: NDArray[np.float64] = array / sums[..., None]
+    return exact
+
+
+def freeze(array: _Array) -> _Array:
+    """Make an array read-only and return it."""
+    array.flags.writeable = False
+    return array
