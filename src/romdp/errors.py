@@ -34,5 +34,9 @@ class StorageError(ROMDPError, OSError):
     """A file that is missing, damaged, foreign, or of another format version."""
 
 
+class WriteError(StorageError):
+    """A file that cannot be written: a full disk, a directory that is missing or read-only."""
+
+
 class MisuseError(ROMDPError, RuntimeError):
     """A call in the wrong order; the state is as it was before the call."""

@@ -99,6 +99,19 @@ def split_word(word: np.uint64, size: np.uint64) -> tuple[np.int64, np.uint64]:
 
 
 @kernel
+def pick(
+    keep: NDArray[np.uint64], alias: NDArray[np.int32], first: int, size: int, word: np.uint64
+) -> int:
+    """Draw from the law whose flat alias table has ``size`` columns from ``first`` on.
+
+    Written without a branch: which way it would go is random, so it could not be predicted.
+    """
+    column, rest = split_word(word, np.uint64(size))
+    slot = first + column
+    return column + (alias[slot] - column) * np.int64(rest >= keep[slot])
+
+
+@kernel
 def _fill_alias(
     laws: NDArray[np.float64], keep: NDArray[np.uint64], alias: NDArray[np.int32]
 ) -> None:

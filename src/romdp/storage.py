@@ -7,14 +7,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import StorageError
+from romdp.errors import ROMDPError, StorageError, WriteError
 
 _HEADER = "romdp"  # the entry of an .npz file that says what it is
+
+_Model = TypeVar("_Model")
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -31,7 +33,7 @@ def write_atomic(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
         os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
+        raise WriteError(f"cannot write {target}: {error.strerror or error}") from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -66,24 +68,16 @@ def write_arrays(
     write_atomic(path, lambda file: np.savez(file, **content))
 
 
+def read_kind(path: str | os.PathLike[str]) -> str:
+    """Say what kind of thing a file of `write_arrays` holds."""
+    return _read(path, wanted=(_HEADER,))[0]
+
+
 def read_arrays(
     path: str | os.PathLike[str], kind: str, version: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_arrays` wrote; a foreign, damaged or newer file is a clear error."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile) or _HEADER not in archive:
-                raise StorageError(f"{path} is not a file of romdp")
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(arrays.pop(_HEADER).tobytes())
-        found_kind, found_version = header["kind"], header["version"]
-        facts: dict[str, Any] = header["facts"]
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise StorageError(f"{path} is damaged or not a file of romdp ({error})") from error
+    found_kind, found_version, facts, arrays = _read(path)
     if found_kind != kind:
         raise StorageError(f"{path} holds a {found_kind}, not a {kind}")
     if found_version != version:
@@ -91,3 +85,32 @@ def read_arrays(
             f"{path} has format version {found_version}; this romdp reads version {version}"
         )
     return arrays, facts
+
+
+def _read(
+    path: str | os.PathLike[str], wanted: tuple[str, ...] | None = None
+) -> tuple[str, int, dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile) or _HEADER not in archive:
+                raise StorageError(f"{path} is not a file of romdp")
+            arrays = {name: archive[name] for name in wanted or archive.files}
+        header = json.loads(arrays.pop(_HEADER).tobytes())
+        return header["kind"], header["version"], header["facts"], arrays
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise StorageError(f"{path} is damaged or not a file of romdp ({error})") from error
+
+
+def read_model(
+    path: str | os.PathLike[str], kind: str, version: int, build: Callable[..., _Model]
+) -> _Model:
+    """Read arrays and facts and build an object of them; what it refuses is a damaged file."""
+    arrays, facts = read_arrays(path, kind, version)
+    try:
+        return build(**arrays, **facts)
+    except (TypeError, ROMDPError) as error:
+        raise StorageError(f"{path} is damaged: {error}") from error

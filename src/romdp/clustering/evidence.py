@@ -1,0 +1,52 @@
+"""What a clusterer is shown, and what every clusterer looks like."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from romdp.counts import Counts
+from romdp.partition import Partition
+from romdp.triples import Triples
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What has been seen when observations are to be grouped.
+
+    Attributes
+    ----------
+    counts
+        Pair counts of the observations over all steps so far.
+    triples
+        Triple counts of the last epoch alone (one fixed policy), in the groups of
+        ``previous``; None unless the clusterer's `needs` asks for them.
+    step
+        The number t of the present step; the first is 1.
+    delta
+        The failure probability that the agent allows.
+    """
+
+    counts: Counts
+    triples: Triples | None = None
+    step: int = 1
+    delta: float = 0.05
+
+
+class Clusterer(Protocol):
+    """Which observations belong together?
+
+    ``needs`` names what is read: ``"counts"``, ``"triples"``; nobody pays for triples that
+    nobody wants.
+    """
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The parts of `Evidence` that are read."""
+        ...
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Group the observations, given what was seen and the grouping so far."""
+        ...

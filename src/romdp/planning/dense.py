@@ -1,0 +1,219 @@
+"""Value iteration on dense transitions, kept by the state they arrive at.
+
+An optimist moves chance in the order of the values: in every row it takes from the worst
+arrival state first, then from the next. That order is the same for all rows, so the rows are
+laid side by side, as lanes of a panel: ``panels[panel, arrival, lane]``. One pass over the
+arrival states in order of value then serves all lanes at once, without sorting within rows and
+without reductions, which is what vector units are good at.
+
+Rows about which nothing is known have no lane: their optimist goes to the best state.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.compiled import kernel
+from romdp.planning.iteration import Floats, Integers, Task, advance, blend, rank
+
+_WIDEST = 512  # lanes of a panel: the buffers of one stay in the first-level cache
+_VECTOR = 8  # lanes are a multiple of this
+_TILE = 8  # arrival states transposed at once
+
+
+@kernel
+def _add_up(row: NDArray[np.generic]) -> float:
+    """Sum a row of weights; NaN if one of them is negative."""
+    # Four sums side by side: a single one would wait for itself.
+    a = b = c = d = 0.0
+    negative = 0
+    end = row.size - row.size % 4
+    for k in range(0, end, 4):
+        a += row[k]
+        b += row[k + 1]
+        c += row[k + 2]
+        d += row[k + 3]
+    for k in range(end, row.size):
+        a += row[k]
+    for k in range(row.size):
+        negative += row[k] < 0
+    return np.nan if negative else (a + b) + (c + d)
+
+
+@kernel
+def arrange(
+    weights: NDArray[np.generic], known: NDArray[np.bool_]
+) -> tuple[Floats, Integers, Floats, int]:
+    """Transpose the known rows of weights (S * A, S) into lanes, each divided by its total.
+
+    Returns the panels, the pair of each lane, the totals of all pairs (zero if not known) and the
+    first pair whose weights are not finite or negative, or -1.
+    """
+    n_pairs, n_states = weights.shape
+    totals = np.zeros(n_pairs)
+    pairs = np.empty(n_pairs, np.int64)
+    n_rows = 0
+    bad = -1
+    for pair in range(n_pairs):
+        if known[pair]:
+            totals[pair] = _add_up(weights[pair])
+            if totals[pair] > 0.0:
+                pairs[n_rows] = pair
+                n_rows += 1
+            if bad < 0 and not np.isfinite(totals[pair]):
+                bad = pair
+    pairs = pairs[:n_rows]
+    n_panels = max(1, -(-n_rows // _WIDEST))
+    n_lanes = -(-n_rows // n_panels)
+    n_lanes = -(-n_lanes // _VECTOR) * _VECTOR
+    panels = np.empty((n_panels, n_states, n_lanes))
+    for panel in range(n_panels):
+        page = panels[panel]
+        mine = pairs[panel * n_lanes : (panel + 1) * n_lanes]
+        for tile in range(0, n_states, _TILE):
+            end = min(n_states, tile + _TILE)
+            for lane in range(mine.size):
+                row = weights[mine[lane]]
+                factor = 1.0 / totals[mine[lane]]
+                for state in range(tile, end):
+                    page[state, lane] = row[state] * factor
+            for lane in range(mine.size, n_lanes):
+                for state in range(tile, end):
+                    page[state, lane] = 0.0
+    return panels, pairs, totals, bad
+
+
+@kernel
+def find_intervals(
+    panels: Floats, pairs: Integers, slopes: Floats, offsets: Floats
+) -> tuple[Floats, Floats]:
+    """Return the lower ends and the lengths of the intervals around the chances in ``panels``.
+
+    The interval of a chance ``p`` is ``p -+ (slope * sqrt(p (1 - p)) + offset)`` within [0, 1],
+    with one slope and offset for each pair.
+    """
+    n_panels, n_states, n_lanes = panels.shape
+    lowers = np.zeros_like(panels)
+    rooms = np.zeros_like(panels)
+    for panel in range(n_panels):
+        mine = pairs[panel * n_lanes : (panel + 1) * n_lanes]
+        slope, offset = slopes[mine], offsets[mine]
+        for state in range(n_states):
+            for lane in range(mine.size):
+                chance = panels[panel, state, lane]
+                half = slope[lane] * np.sqrt(max(0.0, chance * (1.0 - chance))) + offset[lane]
+                lower = max(0.0, chance - half)
+                lowers[panel, state, lane] = lower
+                rooms[panel, state, lane] = min(1.0, chance + half) - lower
+    return lowers, rooms
+
+
+@kernel
+def _move_and_expect(task: Task, base: Floats, room: Floats, sign: float, lanes: Floats) -> None:
+    """Add ``sum over states of (base + sign * moved) * value`` to ``lanes[0]``.
+
+    The states are met from the best to the worst (``sign`` 1) or the other way (-1); at each a
+    lane moves as much of what it has left, ``lanes[1]``, as there is room.
+    """
+    order, values = task.order, task.values
+    expected, left = lanes[0], lanes[1]
+    n_states, n_lanes = base.shape
+    at, step = (0, 1) if sign > 0.0 else (n_states - 1, -1)
+    rest = n_states
+    waiting = 0  # every lane before this one has moved all it had
+    while rest > 0:
+        while waiting < n_lanes and left[waiting] <= 0.0:
+            waiting += 1
+        if waiting == n_lanes:
+            break
+        state = order[at]
+        value = values[state]
+        for lane in range(n_lanes):
+            moved = min(room[state, lane], left[lane])
+            left[lane] -= moved
+            expected[lane] += (base[state, lane] + sign * moved) * value
+        at += step
+        rest -= 1
+    # Nothing is moved any more. Four states at a time: the sums are loaded and stored less often.
+    while rest >= 4:
+        a, b, c, d = order[at], order[at + step], order[at + 2 * step], order[at + 3 * step]
+        u, v, w, x = values[a], values[b], values[c], values[d]
+        for lane in range(n_lanes):
+            expected[lane] += (base[a, lane] * u + base[b, lane] * v) + (
+                base[c, lane] * w + base[d, lane] * x
+            )
+        at += 4 * step
+        rest -= 4
+    while rest > 0:
+        state = order[at]
+        for lane in range(n_lanes):
+            expected[lane] += base[state, lane] * values[state]
+        at += step
+        rest -= 1
+
+
+@kernel
+def _hand_out(task: Task, lanes: Floats, pairs: Integers) -> None:
+    """Write the expected values of a panel's lanes to their pairs."""
+    for lane in range(pairs.size):
+        task.expected[pairs[lane]] = lanes[0, lane]
+
+
+@kernel
+def iterate_balls(
+    task: Task, panels: Floats, pairs: Integers, widths: Floats, spread: Floats
+) -> None:
+    """Run extended value iteration inside L1 balls; each pair has its width.
+
+    Half the width is added to the best state, as far as chance remains, and as much is taken
+    from the worst ones (Jaksch, Ortner and Auer 2010, figure 2).
+    """
+    n_panels, _, n_lanes = panels.shape
+    lanes = np.empty((2, n_lanes))
+    halves = np.zeros(n_panels * n_lanes)
+    for row in range(pairs.size):
+        halves[row] = 0.5 * widths[pairs[row]]
+    last = False
+    while not last:
+        rank(task.values, task.order)
+        best = task.order[0]
+        top = task.values[best]
+        task.expected[:] = top
+        for panel in range(n_panels):
+            page = panels[panel]
+            first = panel * n_lanes
+            for lane in range(n_lanes):
+                moved = min(halves[first + lane], 1.0 - page[best, lane])
+                lanes[0, lane] = moved * top
+                lanes[1, lane] = moved
+            _move_and_expect(task, page, page, -1.0, lanes)
+            _hand_out(task, lanes, pairs[first : first + n_lanes])
+        blend(task, spread)
+        last = advance(task)
+
+
+@kernel
+def iterate_intervals(task: Task, lowers: Floats, rooms: Floats, pairs: Integers) -> None:
+    """Run extended value iteration where every chance has a lower end and some room above it.
+
+    All chances start at their lower ends; what is missing to one fills the room of the best
+    state, then of the next.
+    """
+    n_panels, n_states, n_lanes = lowers.shape
+    lanes = np.empty((2, n_lanes))
+    missing = np.zeros((n_panels, n_lanes))
+    for panel in range(n_panels):
+        used = min(n_lanes, pairs.size - panel * n_lanes)
+        missing[panel, :used] = 1.0
+        for state in range(n_states):
+            for lane in range(used):
+                missing[panel, lane] -= lowers[panel, state, lane]
+    last = False
+    while not last:
+        rank(task.values, task.order)
+        task.expected[:] = task.values[task.order[0]]
+        for panel in range(n_panels):
+            lanes[0] = 0.0
+            lanes[1] = missing[panel]
+            _move_and_expect(task, lowers[panel], rooms[panel], 1.0, lanes)
+            _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
+        last = advance(task)

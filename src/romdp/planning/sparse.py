@@ -1,0 +1,161 @@
+"""Value iteration on sparse transitions, kept by the state they arrive at.
+
+The same walk as in ``romdp.planning.dense``: arrival states in the order of their values, and at
+each the rows that can arrive there. A sweep costs one pass over the non-zero entries and the
+ranking of the states.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.compiled import kernel
+from romdp.planning.iteration import Floats, Integers, Task, advance, blend, rank
+
+
+class Lists(NamedTuple):
+    """The entries of each arrival state ``s``: those from ``starts[s]`` to ``starts[s + 1]``."""
+
+    starts: Integers
+    rows: Integers
+    chances: Floats
+
+
+class Rows(NamedTuple):
+    """A sparse array by rows, as SciPy keeps it."""
+
+    starts: NDArray[np.integer]
+    columns: NDArray[np.integer]
+    weights: NDArray[np.generic]
+
+
+@kernel
+def arrange(
+    matrix: Rows, known: NDArray[np.bool_], n_states: int
+) -> tuple[Lists, Integers, Floats, int]:
+    """Turn the known rows into lists by arrival state, each row divided by its total.
+
+    Returns the lists, the pair of each row, the totals of all pairs (zero if not known) and the
+    first pair whose weights are not finite or negative, or -1.
+    """
+    heads, columns, weights = matrix.starts, matrix.columns, matrix.weights
+    totals = np.zeros(known.size)
+    pairs = np.empty(known.size, np.int64)
+    starts = np.zeros(n_states + 1, np.int64)
+    n_rows = 0
+    bad = -1
+    for pair in range(known.size):
+        if not known[pair]:
+            continue
+        total = 0.0
+        for k in range(heads[pair], heads[pair + 1]):
+            total += weights[k] if weights[k] >= 0 else np.nan
+        totals[pair] = total
+        if bad < 0 and not np.isfinite(total):
+            bad = pair
+        if total > 0.0:
+            pairs[n_rows] = pair
+            n_rows += 1
+            for k in range(heads[pair], heads[pair + 1]):
+                starts[columns[k] + 1] += 1
+    pairs = pairs[:n_rows]
+    for state in range(n_states):
+        starts[state + 1] += starts[state]
+    free = starts[:-1].copy()
+    rows = np.empty(starts[-1], np.int64)
+    chances = np.empty(starts[-1])
+    for row in range(n_rows):
+        pair = pairs[row]
+        for k in range(heads[pair], heads[pair + 1]):
+            place = free[columns[k]]
+            rows[place] = row
+            chances[place] = weights[k] / totals[pair]
+            free[columns[k]] += 1
+    return Lists(starts, rows, chances), pairs, totals, bad
+
+
+@kernel
+def iterate_balls(
+    task: Task, lists: Lists, pairs: Integers, widths: Floats, spread: Floats
+) -> None:
+    """Run extended value iteration inside L1 balls; the twin of the dense one."""
+    starts, rows, chances = lists.starts, lists.rows, lists.chances
+    values, order = task.values, task.order
+    halves = np.minimum(0.5 * widths[pairs], 1.0)
+    shares = np.empty(pairs.size)
+    left = np.empty(pairs.size)
+    last = False
+    while not last:
+        rank(values, order)
+        best = order[0]
+        top = values[best]
+        left[:] = halves
+        for k in range(starts[best], starts[best + 1]):
+            left[rows[k]] = min(left[rows[k]], 1.0 - chances[k])
+        shares[:] = left * top
+        for i in range(values.size - 1, -1, -1):
+            state = order[i]
+            value = values[state]
+            for k in range(starts[state], starts[state + 1]):
+                row = rows[k]
+                moved = min(chances[k], left[row])
+                left[row] -= moved
+                shares[row] += (chances[k] - moved) * value
+        task.expected[:] = top
+        task.expected[pairs] = shares
+        blend(task, spread)
+        last = advance(task)
+
+
+@kernel
+def iterate_intervals(
+    task: Task, lowers: Lists, rooms: Floats, pairs: Integers, offsets: Floats
+) -> None:
+    """Run extended value iteration inside intervals; the twin of the dense one.
+
+    The entries of ``lowers`` are lower ends, ``rooms`` what fits above them. An arrival that was
+    never seen has the lower end 0 and its row's offset as room; the states are walked only until
+    every row is full, so few of these are ever met.
+    """
+    starts, rows, chances = lowers.starts, lowers.rows, lowers.chances
+    values, order = task.values, task.order
+    shares = np.empty(pairs.size)
+    left = np.empty(pairs.size)
+    room = offsets.copy()
+    missing = np.ones(pairs.size)
+    for k in range(rows.size):
+        missing[rows[k]] -= chances[k]
+    waiting = np.empty(pairs.size + 1, np.int64)
+    last = False
+    while not last:
+        rank(values, order)
+        shares[:] = 0.0
+        for state in range(values.size):
+            for k in range(starts[state], starts[state + 1]):
+                shares[rows[k]] += chances[k] * values[state]
+        left[:] = missing
+        n_waiting = 0
+        for row in range(pairs.size):
+            waiting[n_waiting] = row
+            n_waiting += 1 if left[row] > 0.0 else 0
+        for i in range(values.size):
+            if n_waiting == 0:
+                break
+            state = order[i]
+            for k in range(starts[state], starts[state + 1]):
+                room[rows[k]] = rooms[k]
+            still = 0
+            for j in range(n_waiting):
+                row = waiting[j]
+                moved = min(room[row], left[row])
+                left[row] -= moved
+                shares[row] += moved * values[state]
+                waiting[still] = row
+                still += 1 if left[row] > 0.0 else 0
+            n_waiting = still
+            for k in range(starts[state], starts[state + 1]):
+                room[rows[k]] = offsets[rows[k]]
+        task.expected[:] = values[order[0]]
+        task.expected[pairs] = shares
+        last = advance(task)

@@ -1,0 +1,211 @@
+"""What an agent has seen, counted as it happens: the mutable side of `Counts` and `Triples`.
+
+The compiled loop and the stepped loops write into the same flat arrays, so memory depends on
+what can be (or was) seen, never on the number of steps.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.compiled import kernel
+from romdp.counts import Counts
+from romdp.tally import Tally, add
+from romdp.triples import Triples
+
+
+@kernel
+def count_step(
+    cell: int,
+    reward: float,
+    next_observation: int,
+    n_observations: int,
+    visits: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    keys: NDArray[np.int64] | None,
+    pairs: NDArray[np.int64],
+    used: NDArray[np.int64],
+) -> None:
+    """Count a visit of ``cell`` (observation * n_actions + action), its reward and its successor.
+
+    A negative ``next_observation`` is unknown: the step counts its reward and no transition.
+    """
+    visits[cell] += 1
+    sums[cell] += reward
+    squares[cell] += reward * reward
+    if next_observation >= 0:
+        add(keys, pairs, used, cell * n_observations + next_observation)
+
+
+@kernel
+def count_triple(
+    previous: int,
+    observation: int,
+    next_observation: int,
+    symbol: NDArray[np.int64] | None,
+    n_symbols: int,
+    keys: NDArray[np.int64] | None,
+    triples: NDArray[np.int64],
+    used: NDArray[np.int64],
+) -> int:
+    """Count (previous symbol, symbol, next symbol); returns the previous symbol of the next step.
+
+    ``symbol`` is None while nobody watches triples; the kernel is then empty. A negative
+    ``previous`` or ``next_observation`` is unknown and makes no triple.
+    """
+    if symbol is None:
+        return -1
+    if next_observation < 0:
+        return -1
+    middle = symbol[observation]
+    if previous >= 0:
+        key = (previous * n_symbols + middle) * n_symbols + symbol[next_observation]
+        add(keys, triples, used, key)
+    return middle
+
+
+class Recorder:
+    """Pair counts of all steps and, while they are watched, triple counts of the present epoch.
+
+    Parameters
+    ----------
+    n_observations, n_actions
+        The sizes; they fix which keys exist, not how much memory is taken.
+    """
+
+    def __init__(self, n_observations: int, n_actions: int) -> None:
+        self.n_observations = n_observations
+        self.n_actions = n_actions
+        cells = n_observations * n_actions
+        self.visits = np.zeros(cells, np.int64)
+        self.reward_sums = np.zeros(cells, np.float64)
+        self.reward_squares = np.zeros(cells, np.float64)
+        self.pairs = Tally(cells * n_observations)
+        self.symbol: NDArray[np.int64] | None = None
+        self.symbol_action = np.empty(0, np.int64)
+        self.triples_tally = Tally(0)
+        self.last = np.full(1, -1, np.int64)  # the symbol before the present one; -1: none
+
+    @property
+    def n_symbols(self) -> int:
+        """How many symbols the watched triples are made of; 0 while none are watched."""
+        return self.symbol_action.size
+
+    def watch_triples(self, symbol: NDArray[np.int64], symbol_action: NDArray[np.int64]) -> None:
+        """Start the triple counts of an epoch anew.
+
+        Parameters
+        ----------
+        symbol
+            The symbol of every observation: the observation itself or its group.
+        symbol_action
+            The action that the epoch's policy takes at each symbol; it is the middle action.
+        """
+        n_keys = symbol_action.size**3
+        if self.triples_tally.n_keys == n_keys:
+            self.triples_tally.clear()
+        else:
+            self.triples_tally = Tally(n_keys)
+        self.symbol, self.symbol_action = symbol, symbol_action
+        self.last.fill(-1)
+
+    def make_room(self) -> None:
+        """Grow whatever table is full."""
+        self.pairs.make_room()
+        self.triples_tally.make_room()
+
+    def record(self, observation: int, action: int, reward: float, next_observation: int) -> None:
+        """Count one step; ``next_observation`` is -1 where the step leads nowhere known."""
+        self.make_room()
+        pairs, triples = self.pairs, self.triples_tally
+        count_step(
+            observation * self.n_actions + action,
+            float(reward),
+            next_observation,
+            self.n_observations,
+            self.visits,
+            self.reward_sums,
+            self.reward_squares,
+            pairs.keys,
+            pairs.counts,
+            pairs.used,
+        )
+        self.last[0] = count_triple(
+            self.last[0],
+            observation,
+            next_observation,
+            self.symbol,
+            self.n_symbols,
+            triples.keys,
+            triples.counts,
+            triples.used,
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """The pair counts so far; while they are dense this is a live view, not a copy."""
+        return Counts.from_cells(
+            self.n_observations,
+            self.n_actions,
+            self.visits,
+            self.pairs.counts if self.pairs.is_dense else self.pairs.items(),
+            self.reward_sums,
+            self.reward_squares,
+        )
+
+    @property
+    def triples(self) -> Triples:
+        """The triple counts since `watch_triples`, in symbols."""
+        size = self.n_symbols
+        keys, count = self.triples_tally.items()
+        rest, following = np.divmod(keys, size)
+        previous, middle = np.divmod(rest, size)
+        return Triples(
+            previous=previous,
+            middle=middle,
+            action=self.symbol_action[middle],
+            next=following,
+            count=count,
+            n_observations=size,
+            n_actions=self.n_actions,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that a checkpoint must hold."""
+        pair_keys, pair_counts = self.pairs.items()
+        triple_keys, triple_counts = self.triples_tally.items()
+        arrays: dict[str, NDArray[Any]] = {
+            "visits": self.visits,
+            "reward_sums": self.reward_sums,
+            "reward_squares": self.reward_squares,
+            "pair_keys": pair_keys,
+            "pair_counts": pair_counts,
+            "symbol_action": self.symbol_action,
+            "triple_keys": triple_keys,
+            "triple_counts": triple_counts,
+            "last": self.last,
+        }
+        if self.symbol is not None:
+            arrays["symbol"] = self.symbol
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls, n_observations: int, n_actions: int, arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Rebuild a recorder from `arrays`."""
+        recorder = cls(n_observations, n_actions)
+        for name in ("visits", "reward_sums", "reward_squares", "symbol_action", "last"):
+            setattr(recorder, name, arrays[name].copy())
+        if "symbol" in arrays:
+            recorder.symbol = arrays["symbol"].copy()
+        recorder.pairs = Tally.from_items(
+            recorder.pairs.n_keys, arrays["pair_keys"], arrays["pair_counts"]
+        )
+        recorder.triples_tally = Tally.from_items(
+            recorder.n_symbols**3, arrays["triple_keys"], arrays["triple_counts"]
+        )
+        return recorder

@@ -1,0 +1,450 @@
+"""Exact solvers on plain arrays: the best policy, hitting times, and what policies can avoid.
+
+``transition`` is (S, A, S) and ``reward`` (S, A), as in `romdp.mdp.MDP`, which checks them.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.chains import Floats, expected_total, gain_and_bias, support_period
+from romdp.compiled import kernel
+from romdp.errors import InvalidInputError
+from romdp.validation import entry, first_index, real_array
+
+_ROUNDING = 1e-13  # gains and (relative to their span) biases closer than this are equal
+_CERTAIN = 1e-11  # residual at which a column of hitting times is done ...
+_ACCEPTABLE = 1e-9  # ... or this, where the size of the times leaves no more digits
+_SWEEPS = 60
+_STALLED = 10  # a column that did not halve its residual in so many sweeps is solved directly
+_SPARSE = 0.1
+_BLOCK = 2**22  # entries of a block of sweeps: bounds the memory
+_ENUMERABLE = 100_000
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """The outcome of `policy_iteration`.
+
+    Attributes
+    ----------
+    gain
+        (S,) best average reward from each start state.
+    bias
+        (S,) bias of ``policy``, of mean zero under each of its stationary laws.
+    policy
+        (S,) an optimal action in each state; the lowest where several are.
+    iterations
+        How many policies were evaluated.
+    residual
+        The certificate: how far gain and bias are from solving the optimality equations. Where
+        the gain is the same from all states, no policy's gain exceeds it by more than this.
+    """
+
+    gain: Floats
+    bias: Floats
+    policy: Ints
+    iterations: int
+    residual: float
+
+
+class _Outlook(NamedTuple):
+    """What one step of another action would do, under the gain and bias of a policy."""
+
+    gain: Floats
+    bias: Floats
+    gains: Floats  # (S, A): expected gain after the action
+    totals: Floats  # (S, A): reward and bias after it, -inf where the gain would fall
+    residual: float
+    tolerance: float
+
+
+def _look_ahead(transition: Floats, reward: Floats, policy: Ints) -> _Outlook:
+    """Evaluate a policy and look one step ahead."""
+    states = np.arange(len(policy))
+    gain, bias = gain_and_bias(transition[states, policy], reward[states, policy])
+    gains = transition @ gain
+    totals = reward + transition @ bias
+    noise = float(np.abs(totals[states, policy] - gain - bias).max())
+    totals[gains < gain[:, None] - _ROUNDING] = -np.inf
+    residual = max(
+        float(np.abs(gains.max(axis=1) - gain).max()),
+        float(np.abs(totals.max(axis=1) - gain - bias).max()),
+    )
+    tolerance = _ROUNDING * max(1.0, float(np.ptp(bias))) + 4 * noise
+    return _Outlook(gain, bias, gains, totals, residual, tolerance)
+
+
+def _improved(ahead: _Outlook, policy: Ints) -> Ints:
+    """Switch to better actions: for the gain, or where no gain can rise for the bias."""
+    states = np.arange(len(policy))
+    for values, tolerance in ((ahead.gains, _ROUNDING), (ahead.totals, ahead.tolerance)):
+        better = values.max(axis=1) > values[states, policy] + tolerance
+        if better.any():
+            return np.where(better, values.argmax(axis=1), policy)
+    return policy
+
+
+def policy_iteration(transition: Floats, reward: Floats) -> Solution:
+    """Find a policy of the largest average reward, from every start state.
+
+    Howard's policy iteration for any finite MDP, also where policies have several recurrent
+    classes or are periodic (Puterman 1994, chapter 9).
+
+    Examples
+    --------
+    >>> moves = np.zeros((2, 2, 2))
+    >>> moves[:, 0, 0] = moves[:, 1, 1] = 1.0  # action a leads to state a
+    >>> policy_iteration(moves, np.array([[0.0, 0.0], [0.0, 1.0]])).policy
+    array([1, 1])
+    """
+    policy = reward.argmax(axis=1)
+    seen: set[bytes] = set()  # where rounding decides, a policy could come back
+    while True:
+        ahead = _look_ahead(transition, reward, policy)
+        seen.add(policy.tobytes())
+        improved = _improved(ahead, policy)
+        if improved.tobytes() in seen:
+            break
+        policy = improved
+    # The lowest action that solves the optimality equations, if all of them together still do.
+    near = ahead.totals >= ahead.totals.max(axis=1, keepdims=True) - ahead.tolerance
+    lowest = near.argmax(axis=1)
+    if not np.array_equal(lowest, policy):
+        other = _look_ahead(transition, reward, lowest)
+        if other.residual <= max(ahead.residual, other.tolerance):
+            return Solution(other.gain, other.bias, lowest, len(seen) + 1, other.residual)
+    return Solution(ahead.gain, ahead.bias, policy, len(seen), ahead.residual)
+
+
+class _Graph(NamedTuple):
+    """Who can lead where: ``pairs[starts[y] : starts[y + 1]]`` are the x * A + a that lead to y."""
+
+    starts: Ints
+    pairs: Ints
+    n_actions: int
+
+
+def _graph(transition: Floats) -> _Graph:
+    n_states, n_actions, _ = transition.shape
+    target, pair = np.nonzero(transition.reshape(-1, n_states).T)
+    starts = np.searchsorted(target, np.arange(n_states + 1))
+    return _Graph(starts.astype(np.int64), pair.astype(np.int64), n_actions)
+
+
+@kernel
+def _sure_policy(starts: Ints, pairs: Ints, n_actions: int, target: int) -> Ints:
+    """Return a policy that surely gets to the target, -1 in states from where none does.
+
+    Each action has a positive chance to come nearer and leads to no state marked -1.
+    """
+    n_states = starts.size - 1
+    alive = np.ones(n_states * n_actions, np.bool_)
+    policy = np.empty(n_states, np.int64)
+    queue = np.empty(n_states + 1, np.int64)
+    while True:
+        policy[:] = -1
+        queue[0] = target
+        head, tail, n_found = 0, 1, 0
+        while head < tail and n_found < n_states:
+            y = queue[head]
+            head += 1
+            for p in pairs[starts[y] : starts[y + 1]]:
+                x = p // n_actions
+                if alive[p] and policy[x] < 0:
+                    policy[x] = p - x * n_actions
+                    n_found += 1
+                    if x != target:
+                        queue[tail] = x
+                        tail += 1
+        changed = False
+        for y in range(n_states):
+            if policy[y] < 0 and y != target:
+                for p in pairs[starts[y] : starts[y + 1]]:
+                    changed = changed or alive[p]
+                    alive[p] = False
+        if not changed:
+            return policy
+
+
+@kernel
+def _avoiding(starts: Ints, pairs: Ints, n_actions: int, target: int) -> Bools:
+    """Return the largest set without the target in which every state has an action that stays."""
+    n_states = starts.size - 1
+    inside = np.ones(n_states, np.bool_)
+    alive = np.ones(n_states * n_actions, np.bool_)
+    n_alive = np.full(n_states, n_actions)
+    queue = np.empty(n_states, np.int64)
+    queue[0] = target
+    inside[target] = False
+    head, tail = 0, 1
+    while head < tail < n_states:
+        y = queue[head]
+        head += 1
+        for p in pairs[starts[y] : starts[y + 1]]:
+            x = p // n_actions
+            if alive[p]:
+                alive[p] = False
+                n_alive[x] -= 1
+                if n_alive[x] == 0 and inside[x]:
+                    inside[x] = False
+                    queue[tail] = x
+                    tail += 1
+    return inside
+
+
+@kernel
+def _endangered(starts: Ints, pairs: Ints, n_actions: int, target: int, trap: Bools) -> Bools:
+    """Return the states from where some policy may get into the trap before the target."""
+    n_states = starts.size - 1
+    marked = trap.copy()
+    queue = np.empty(n_states, np.int64)
+    tail = 0
+    for y in range(n_states):
+        if trap[y]:
+            queue[tail] = y
+            tail += 1
+    head = 0
+    while head < tail:
+        y = queue[head]
+        head += 1
+        for p in pairs[starts[y] : starts[y + 1]]:
+            x = p // n_actions
+            if not marked[x]:
+                marked[x] = True
+                if x != target:
+                    queue[tail] = x
+                    tail += 1
+    return marked
+
+
+def can_avoid(transition: Floats) -> Bools:
+    """Say which states can be avoided: ``[x, u]`` is whether from u some policy never visits x.
+
+    Row x is the largest set without x in which every state has an action that stays inside.
+    Every policy's chain is irreducible (``asm:ergodicity``) just when all rows are empty.
+
+    Examples
+    --------
+    >>> stay_or_swap = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    >>> can_avoid(stay_or_swap)
+    array([[False,  True],
+           [ True, False]])
+    """
+    graph = _graph(transition)
+    return np.array([_avoiding(*graph, target) for target in range(len(transition))])
+
+
+def _sweep(pairs: Any, shape: tuple[int, int], targets: Ints, longest: bool) -> Floats:
+    """Solve for the columns of many targets at once by value iteration; nan where it stalls.
+
+    Adding one number to a whole column changes its residual only by the chance to hit the target
+    at once, so the best such number is known, and what remains falls as fast as the chain
+    mixes. A residual r proves a relative error of r / (1 - r).
+    """
+    n_states, n_actions = shape
+    solved = np.full((n_states, len(targets)), np.nan)
+    active = np.arange(len(targets))
+    times = np.ones((n_states, len(targets)))
+    weights = pairs.T @ np.full(n_states * n_actions, 1 / (n_states * n_actions))
+    states = np.arange(n_states)[:, None]
+    hits = pairs[:, targets]
+    hits = np.asarray(hits.toarray() if hasattr(hits, "toarray") else hits)
+    hits = hits.reshape(n_states, n_actions, -1)
+    record = np.full(len(targets), np.inf)
+    waited = np.zeros(len(targets), np.int64)
+    for _ in range(_SWEEPS):
+        columns = np.arange(len(active))
+        times[targets[active], columns] = 0.0
+        ahead = (pairs @ times).reshape(n_states, n_actions, -1)
+        choice = ahead.argmax(axis=1) if longest else ahead.argmin(axis=1)
+        after = 1.0 + ahead[states, choice, columns]
+        gap = after - times
+        gap[targets[active], columns] = 0.0  # a target's own time enters nowhere else
+        residual = np.abs(gap).max(axis=0)
+        goal = np.maximum(_CERTAIN, 8 * np.finfo(float).eps * after.max(axis=0))
+        done = residual <= np.minimum(goal, _ACCEPTABLE)
+        solved[:, active[done]] = after[:, done]
+        fell = residual < record / 2
+        record = np.where(fell, residual, record)
+        waited = np.where(fell, 0, waited + 1)
+        hit = weights @ hits[states, choice, active]
+        miss = weights @ gap
+        shift = np.divide(miss, hit, out=np.zeros_like(hit), where=hit > 0)
+        times = np.maximum(after + shift, 1.0)
+        keep = ~done & (waited < _STALLED)
+        active, times = active[keep], times[:, keep]
+        record, waited = record[keep], waited[keep]
+        if not active.size:
+            break
+    return solved
+
+
+def _passage_times(
+    transition: Floats, target: int, policy: Ints, finite: Bools, longest: bool
+) -> Floats:
+    """Solve for one target by policy iteration from a policy that gets there.
+
+    The values of a policy have full relative accuracy, however large they are.
+    """
+    states = np.arange(len(finite))
+    inner = np.flatnonzero(finite & (states != target))
+    outside = ~finite
+    outside[target] = False
+    forbidden = transition @ outside.astype(np.float64) > 0
+    worst = -np.inf if longest else np.inf
+    best = np.full(len(finite), worst)
+    while True:
+        rows = transition[inner, policy[inner]]
+        values = np.zeros(len(finite))
+        values[inner] = expected_total(rows[:, inner], rows[:, target], np.ones(len(inner)))
+        if np.isinf(values).any():  # beyond the largest number
+            row = transition[target, policy[target]]
+            values[target] = 1.0 + row[row > 0] @ values[row > 0]
+            return np.where(finite, values, np.inf)
+        ahead = 1.0 + transition @ values
+        ahead[forbidden] = worst
+        times = ahead[states, policy]
+        times[inner] = values[inner]
+        gained = times[finite] - best[finite] if longest else best[finite] - times[finite]
+        if not (gained > 1e-12 * times[finite]).any():
+            break
+        best = times
+        choice = ahead.argmax(axis=1) if longest else ahead.argmin(axis=1)
+        gained = np.abs(ahead[states, choice][finite] - times[finite])
+        policy = policy.copy()
+        policy[finite] = np.where(gained > 1e-14 * times[finite], choice[finite], policy[finite])
+    return np.where(finite, best, np.inf)
+
+
+def hitting_times(
+    transition: Floats, chance: ArrayLike | None = None, *, longest: bool = False
+) -> Floats:
+    """Return the smallest (or largest) expected number of steps until each state is hit.
+
+    Parameters
+    ----------
+    transition
+        (S, A, S) transition probabilities.
+    chance
+        (S,) the chance that an arrival in a state counts as a hit; one unless told. With the
+        chance of a rare observation it gives hitting times among observations.
+    longest
+        Whether policies try to hit late instead of soon.
+
+    Returns
+    -------
+    (S, S) array
+        ``[x, target]`` counts from state x, at least one step, so that the diagonal holds return
+        times. It is inf where no policy surely gets there (for ``longest``: where some policy
+        may never get there), which is decided exactly on the graph. Times have a relative
+        error of at most 1e-9; those beyond 1e308 are inf.
+
+    Examples
+    --------
+    >>> ring = np.array([[[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]], [[1.0, 0.0, 0.0]]])
+    >>> hitting_times(ring)
+    array([[3., 1., 2.],
+           [2., 3., 1.],
+           [1., 2., 3.]])
+    """
+    n_states, n_actions, _ = transition.shape
+    hit = np.ones(n_states) if chance is None else real_array(chance, "chance", (n_states,))
+    bad = (hit < 0) | (hit > 1)
+    if bad.any():
+        index = first_index(bad)
+        raise InvalidInputError(
+            f"{entry('chance', index)} is {hit[index]:g}; pass chances in [0, 1]"
+        )
+    graph = _graph(transition)
+    policies = np.zeros((n_states, n_states), np.int64)
+    finite = np.ones((n_states, n_states), np.bool_)
+    for target in range(n_states):
+        if longest:
+            finite[target] = ~_endangered(*graph, target, _avoiding(*graph, target))
+        else:
+            policies[target] = _sure_policy(*graph, target)
+            finite[target] = policies[target] >= 0
+    pairs: Any = transition.reshape(-1, n_states)
+    if graph.pairs.size < _SPARSE * pairs.size:
+        from scipy.sparse import csr_array  # noqa: PLC0415  (slow to import)
+
+        pairs = csr_array(pairs)
+    times = np.full((n_states, n_states), np.nan)
+    everywhere = np.flatnonzero(finite.all(axis=1))
+    size = max(1, _BLOCK // (n_states * n_actions))
+    for block in (everywhere[i : i + size] for i in range(0, len(everywhere), size)):
+        times[:, block] = _sweep(pairs, (n_states, n_actions), block, longest)
+    for target in np.flatnonzero(np.isnan(times).any(axis=0)).tolist():
+        start, there = policies[target], finite[target]
+        times[:, target] = _passage_times(transition, target, start, there, longest)
+    # An arrival that does not count starts anew from the target: on average 1 / hit - 1 times.
+    for target in np.flatnonzero(hit < 1).tolist():
+        again = 1 / hit[target] - 1 if hit[target] > 0 else np.inf
+        times[:, target] += again * times[target, target]
+    return times
+
+
+class PeriodicPolicy(NamedTuple):
+    """The answer of `periodic_policy`: whether one exists (None: not decided), and one if so."""
+
+    exists: bool | None
+    policy: Ints | None
+
+
+@kernel
+def _first_periodic(support: Bools, n_choices: Ints) -> Ints:
+    """Return the first choice in each state that gives a periodic chain, or an empty array."""
+    n_states = n_choices.size
+    chosen = np.zeros(n_states, np.int64)
+    chain = support[:, 0].copy()
+    while True:
+        if support_period(chain) > 1:
+            return chosen
+        x = 0  # count on, the first state fastest
+        while x < n_states and chosen[x] + 1 == n_choices[x]:
+            chosen[x] = 0
+            chain[x] = support[x, 0]
+            x += 1
+        if x == n_states:
+            return chosen[:0]
+        chosen[x] += 1
+        chain[x] = support[x, chosen[x]]
+
+
+def periodic_policy(transition: Floats) -> PeriodicPolicy:
+    """Say whether some deterministic policy's chain is periodic, given that all are irreducible.
+
+    None is when some state may stay under every action. Otherwise the policies are tried one by
+    one, where at most 100,000 of them differ in which states can follow which.
+
+    Examples
+    --------
+    >>> periodic_policy(np.array([[[0.0, 1.0]], [[1.0, 0.0]]]))
+    PeriodicPolicy(exists=True, policy=array([0, 0]))
+    """
+    support = transition > 0
+    states = np.arange(len(support))
+    if support[states, :, states].all(axis=1).any():
+        return PeriodicPolicy(False, None)
+    firsts = []  # the actions of each state that differ in what can follow
+    for rows in support:
+        _, first = np.unique(rows, axis=0, return_index=True)
+        firsts.append(np.sort(first))
+    n_choices = np.array([len(first) for first in firsts])
+    if np.log(n_choices).sum() > np.log(_ENUMERABLE) + 1e-9:
+        return PeriodicPolicy(None, None)
+    choices = np.zeros((len(support), int(n_choices.max()), len(support)), np.bool_)
+    for x, first in enumerate(firsts):
+        choices[x, : len(first)] = support[x, first]
+    chosen = _first_periodic(choices, n_choices)
+    if not chosen.size:
+        return PeriodicPolicy(False, None)
+    return PeriodicPolicy(
+        True, np.array([first[c] for first, c in zip(firsts, chosen, strict=True)])
+    )

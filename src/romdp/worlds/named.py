@@ -1,0 +1,145 @@
+"""Worlds with a name: each tests one thing that random worlds do not."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.errors import InvalidInputError
+from romdp.randomness import Seed, generator
+from romdp.romdp import ROMDP
+from romdp.validation import real_number, whole_number
+
+
+def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:
+    """Deal observations in turn, as evenly as the numbers allow."""
+    count = whole_number(n_observations, "n_observations", 1)
+    if count < n_states:
+        raise InvalidInputError(
+            f"n_observations is {count}, fewer than the {n_states} hidden states"
+        )
+    return np.arange(count) % n_states
+
+
+def river_swim(n_states: int = 6, n_observations: int | None = None) -> ROMDP:
+    """River swim (Strehl and Littman 2008): swimming right is hard, and it is what pays.
+
+    Action 0 swims left with the stream and always succeeds; action 1 swims right against it:
+    one state on with probability 0.35 (0.6 from the left bank), back with 0.05, else it stays;
+    at the right bank it stays with 0.6. Left pays 0.005 at the left bank; right pays 1 at the
+    right bank. Observations are shared out evenly; one each by default.
+
+    Examples
+    --------
+    >>> river_swim(6, 12)
+    ROMDP(n_states=6, n_actions=2, n_observations=12, reward_law='bernoulli')
+    """
+    size = whole_number(n_states, "n_states", 2)
+    transition = np.zeros((size, 2, size))
+    reward = np.zeros((size, 2))
+    for x in range(size):
+        transition[x, 0, max(x - 1, 0)] = 1.0
+        transition[x, 1, max(x - 1, 0)] += 0.05
+        transition[x, 1, x] += 0.6
+        transition[x, 1, min(x + 1, size - 1)] += 0.35
+    transition[0, 1] = 0.0
+    transition[0, 1, :2] = 0.4, 0.6
+    transition[-1, 1] = 0.0
+    transition[-1, 1, -2:] = 0.4, 0.6
+    reward[0, 0] = 0.005
+    reward[-1, 1] = 1.0
+    labels = _deal_evenly(size, size if n_observations is None else n_observations)
+    return ROMDP.from_labels(transition, reward, labels, initial=np.eye(size)[0])
+
+
+def combination_lock(
+    horizon: int = 5, n_actions: int = 4, n_observations: int | None = None, seed: Seed = 0
+) -> ROMDP:
+    """Combination lock: only the right action at each of ``horizon`` dials leads to the prize.
+
+    At dial i one secret action leads on; every other one leads back to the first dial. The
+    last dial's right action pays 1 and starts again; wrong ones at the first dial pay 0.1, so
+    that staying safe looks better than searching. Random search needs about
+    ``n_actions ** horizon`` steps. Observations are shared out evenly; one each by default.
+    """
+    length = whole_number(horizon, "horizon", 1)
+    actions = whole_number(n_actions, "n_actions", 2)
+    secret = generator(seed).integers(actions, size=length)
+    transition = np.zeros((length, actions, length))
+    transition[:, :, 0] = 1.0
+    reward = np.zeros((length, actions))
+    reward[0] = 0.1
+    for dial, action in enumerate(secret):
+        transition[dial, action] = np.eye(length)[(dial + 1) % length]
+        reward[dial, action] = float(dial == length - 1)
+    labels = _deal_evenly(length, length if n_observations is None else n_observations)
+    return ROMDP.from_labels(transition, reward, labels, initial=np.eye(length)[0])
+
+
+_ROOM = (
+    "........",
+    "...#....",
+    "...#....",
+    ".###..#.",
+    "......#.",
+    "..#...#G",
+)
+
+_MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
+
+
+def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: Seed = 0) -> ROMDP:
+    """Draw a room with walls and a goal, several views per cell.
+
+    Parameters
+    ----------
+    room
+        Rows of equal length: ``.`` a free cell, ``#`` a wall, ``G`` the one goal. A move into
+        a wall or out of the room stays where it is. Any action at the goal pays 1 and leads
+        to a free cell drawn at random; everything else pays 0.
+    views
+        Observations per cell, equally likely, numbered at random.
+    slip
+        Probability that a move goes in a direction drawn at random.
+    seed
+        Of the numbering.
+    """
+    rows = [str(row) for row in room]
+    if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
+        raise InvalidInputError("room must be rows of one length, such as ['..#', '..G']")
+    signs = np.array([list(row) for row in rows])
+    if (unknown := ~np.isin(signs, list(".#G"))).any():
+        sign = signs[unknown][0]
+        raise InvalidInputError(f"room has the sign {sign!r}; use '.', '#' and one 'G'")
+    if (signs == "G").sum() != 1 or (signs == ".").sum() == 0:
+        raise InvalidInputError("room must have exactly one goal 'G' and a free cell '.'")
+    chance = real_number(slip, "slip", 0, 1)
+    per_cell = whole_number(views, "views", 1)
+    cells = [(int(i), int(j)) for i, j in np.argwhere(signs != "#")]
+    number = {cell: index for index, cell in enumerate(cells)}
+    size = len(cells)
+    goal = number[tuple(int(i) for i in np.argwhere(signs == "G")[0])]
+    step = np.zeros((size, len(_MOVES), size))
+    for (i, j), x in number.items():
+        for a, (di, dj) in enumerate(_MOVES):
+            step[x, a, number.get((i + di, j + dj), x)] = 1.0
+    transition = (1.0 - chance) * step + chance * step.mean(axis=1, keepdims=True)
+    others = np.arange(size) != goal
+    transition[goal] = others / others.sum()
+    reward = np.zeros((size, len(_MOVES)))
+    reward[goal] = 1.0
+    labels = generator(seed).permutation(np.repeat(np.arange(size), per_cell))
+    return ROMDP.from_labels(transition, reward, labels)
+
+
+def symmetric_block(n_observations: int = 100, eta: float = 4.0) -> ROMDP:
+    """Two hidden states, three actions, no reward: the test world of grouping methods.
+
+    Action 0 stays with probability eta / (1 + eta), action 1 leaves with it, action 2 does
+    either with one half. The observations are split evenly and are equally likely.
+    """
+    count = whole_number(n_observations, "n_observations", 2)
+    ratio = real_number(eta, "eta", 0, open_low=True)
+    stay = np.array([[ratio, 1.0], [1.0, ratio]]) / (1.0 + ratio)
+    transition = np.stack([stay, stay[::-1], np.full((2, 2), 0.5)], axis=1)
+    return ROMDP.from_labels(transition, np.zeros((2, 3)), _deal_evenly(2, count))

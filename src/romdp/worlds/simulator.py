@@ -1,0 +1,358 @@
+"""The compiled simulator: a ROMDP stepped at machine speed, from a seed, stoppable anywhere."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.compiled import kernel
+from romdp.mdp import MDP, REWARD_LAWS
+from romdp.randomness import (
+    Seed,
+    alias_tables,
+    as_uniform,
+    generator,
+    next_word,
+    pick,
+    xoshiro_state,
+)
+from romdp.recorder import Recorder, count_step, count_triple
+from romdp.romdp import ROMDP, as_romdp
+from romdp.tally import is_full
+from romdp.trajectory import Trajectory
+from romdp.validation import choice, laws, real_array, whole_array, whole_number
+
+_BERNOULLI, _UNIFORM, _BETA = (REWARD_LAWS.index(law) for law in ("bernoulli", "uniform", "beta"))
+
+PAUSED, STOPPED, FULL = range(3)
+"""Why the compiled loop returned: steps used up, the stopping rule spoke, a table must grow."""
+
+
+class Tables(NamedTuple):
+    """A world as alias tables: hidden state to hidden state, then hidden state to observation.
+
+    Two small draws instead of one large one: memory is X * A * X + Y, never X * A * Y.
+    """
+
+    move_keep: NDArray[np.uint64]  # (X * A * X,)
+    move_alias: NDArray[np.int32]
+    emit_keep: NDArray[np.uint64]  # (Y,), observations sorted by hidden state
+    emit_alias: NDArray[np.int32]  # counted from the first observation of the state
+    emit_start: NDArray[np.int64]  # (X + 1,)
+    member: NDArray[np.int64]  # (Y,) the sorted observations
+    reward: NDArray[np.float64]  # (X, A)
+    law: int
+
+    @classmethod
+    def of(cls, world: ROMDP) -> Self:
+        """Build the tables; cost is linear in X * A * X + Y."""
+        size = world.n_states
+        keep, alias = alias_tables(world.transition)
+        member = np.argsort(world.labels, kind="stable")
+        start = np.searchsorted(world.labels[member], np.arange(size + 1))
+        emit_keep = np.empty(member.size, np.uint64)
+        emit_alias = np.empty(member.size, np.int32)
+        for first, last in zip(start[:-1], start[1:], strict=True):
+            chance = world.observation_chance[member[first:last]]
+            emit_keep[first:last], emit_alias[first:last] = alias_tables(chance)
+        law = REWARD_LAWS.index(world.reward_law)
+        moves = keep.ravel(), alias.ravel()
+        return cls(*moves, emit_keep, emit_alias, start, member, world.reward, law)
+
+
+@kernel
+def _draw_reward(
+    law: int, mean: float, s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
+) -> tuple[float, np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Draw a reward around its mean, always inside [0, 1]."""
+    if law == _BERNOULLI:  # small, so that the compiler puts it into the loop
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        return (1.0 if as_uniform(word) < mean else 0.0), s0, s1, s2, s3
+    return _draw_real_reward(law, mean, s0, s1, s2, s3)
+
+
+@kernel
+def _draw_real_reward(
+    law: int, mean: float, s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
+) -> tuple[float, np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Draw a reward that may be any number of [0, 1]."""
+    reward = mean
+    if law == _UNIFORM:
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        reward = mean + min(mean, 1.0 - mean) * (2.0 * as_uniform(word) - 1.0)
+    elif law == _BETA and 0.0 < mean < 1.0:
+        # Beta(2 mean, 2 (1 - mean)) by Joehnk's rejection: half the tries or more succeed.
+        first = second = 1.0
+        while first + second > 1.0 or first + second <= 0.0:
+            word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+            first = as_uniform(word) ** (0.5 / mean)
+            word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+            second = as_uniform(word) ** (0.5 / (1.0 - mean))
+        reward = first / (first + second)
+    return reward, s0, s1, s2, s3
+
+
+@kernel
+def _run(
+    tables: Tables,
+    state: NDArray[np.uint64],
+    place: NDArray[np.int64],
+    steps: int,
+    table: NDArray[np.int64],
+    purse: NDArray[np.int64],
+    budget: NDArray[np.int64],
+    eager: bool,
+    visits: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    pair_keys: NDArray[np.int64] | None,
+    pairs: NDArray[np.int64],
+    pairs_used: NDArray[np.int64],
+    symbol: NDArray[np.int64] | None,
+    n_symbols: int,
+    last: NDArray[np.int64],
+    triple_keys: NDArray[np.int64] | None,
+    triples: NDArray[np.int64],
+    triples_used: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Step and count until the stopping rule speaks; see `Simulator.run`."""
+    move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
+    n_states, n_actions = mean.shape
+    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+    x, y, previous = place[0], place[1], last[0]
+    status = PAUSED
+    done = 0
+    while done < steps:
+        spent = purse[y]
+        if budget[spent] <= 0:
+            status = STOPPED
+            break
+        if is_full(pair_keys, pairs_used) or is_full(triple_keys, triples_used):
+            status = FULL
+            break
+        a = table[y]
+        reward, s0, s1, s2, s3 = _draw_reward(law, mean[x, a], s0, s1, s2, s3)
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        x = pick(move_keep, move_alias, (x * n_actions + a) * n_states, n_states, word)
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        first = start[x]
+        y2 = member[first + pick(emit_keep, emit_alias, first, start[x + 1] - first, word)]
+        cell = y * n_actions + a
+        count_step(
+            cell, reward, y2, table.size, visits, sums, squares, pair_keys, pairs, pairs_used
+        )
+        previous = count_triple(
+            previous, y, y2, symbol, n_symbols, triple_keys, triples, triples_used
+        )
+        y = y2
+        done += 1
+        budget[spent] -= 1
+        if eager and budget[spent] <= 0:
+            status = STOPPED
+            break
+    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    place[0], place[1], last[0] = x, y, previous
+    return done, status
+
+
+@kernel
+def _walk(
+    tables: Tables,
+    state: NDArray[np.uint64],
+    place: NDArray[np.int64],
+    action_keep: NDArray[np.uint64],
+    action_alias: NDArray[np.int32],
+    observations: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+) -> None:
+    """Write a trajectory under a policy given as flat alias tables, one row an observation."""
+    move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
+    n_states, n_actions = mean.shape
+    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+    x, y = place[0], place[1]
+    for t in range(observations.size):
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        a = pick(action_keep, action_alias, y * n_actions, n_actions, word)
+        observations[t] = y
+        actions[t] = a
+        rewards[t], s0, s1, s2, s3 = _draw_reward(law, mean[x, a], s0, s1, s2, s3)
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        x = pick(move_keep, move_alias, (x * n_actions + a) * n_states, n_states, word)
+        word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+        first = start[x]
+        y = member[first + pick(emit_keep, emit_alias, first, start[x + 1] - first, word)]
+    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    place[0], place[1] = x, y
+
+
+class Simulator:
+    """A world in motion: tables, the generator's state, and where it stands.
+
+    Parameters
+    ----------
+    world
+        A `ROMDP`; an `MDP` is one whose observations are its states.
+    seed
+        The first hidden state is drawn from ``world.initial`` with it.
+    """
+
+    def __init__(self, world: ROMDP | MDP, seed: Seed) -> None:
+        self.world = as_romdp(world)
+        self._tables = Tables.of(self.world)
+        self._state = xoshiro_state(seed)
+        rng = generator(seed, 0)
+        x = int(rng.choice(self.world.n_states, p=self.world.initial))
+        shown = np.flatnonzero(self.world.labels == x)
+        y = int(rng.choice(shown, p=self.world.observation_chance[shown]))
+        self._place = np.array([x, y], np.int64)
+
+    @property
+    def observation(self) -> int:
+        """What the world shows now."""
+        return int(self._place[1])
+
+    @property
+    def hidden_state(self) -> int:
+        """The truth behind it: for scoring only."""
+        return int(self._place[0])
+
+    def run(
+        self,
+        table: NDArray[np.int64],
+        recorder: Recorder,
+        steps: int,
+        purse: NDArray[np.int64] | None = None,
+        budget: NDArray[np.int64] | None = None,
+        eager: bool = True,
+    ) -> tuple[int, bool]:
+        """Follow a fixed table, counting, until a budget of visits or the steps are used up.
+
+        Parameters
+        ----------
+        table
+            The action at every observation.
+        recorder
+            Where the steps are counted.
+        steps
+            The longest length.
+        purse, budget
+            A visit of observation y spends one of ``budget[purse[y]]``, which is updated in
+            place. Without them only ``steps`` ends the run.
+        eager
+            True: stop right after a budget was used up. False: go on until an observation is
+            met whose budget is used up.
+
+        Returns
+        -------
+        steps done, whether the budget (and not ``steps``) ended the run.
+        """
+        if purse is None or budget is None:
+            purse = np.zeros(table.size, np.int64)
+            budget = np.full(1, np.iinfo(np.int64).max, np.int64)
+        done, status = 0, FULL
+        while status == FULL:
+            recorder.make_room()
+            pairs, triples = recorder.pairs, recorder.triples_tally
+            more, status = _run(
+                self._tables,
+                self._state,
+                self._place,
+                steps - done,
+                table,
+                purse,
+                budget,
+                eager,
+                recorder.visits,
+                recorder.reward_sums,
+                recorder.reward_squares,
+                pairs.keys,
+                pairs.counts,
+                pairs.used,
+                recorder.symbol,
+                recorder.n_symbols,
+                recorder.last,
+                triples.keys,
+                triples.counts,
+                triples.used,
+            )
+            done += more
+        return done, status == STOPPED
+
+    def trajectory(self, policy: ArrayLike | str, steps: int) -> Trajectory:
+        """Follow a policy for some steps and return all that was seen; see `simulate`."""
+        length = whole_number(steps, "steps", low=1)
+        keep, alias = alias_tables(
+            policy_rows(policy, self.world.n_observations, self.world.n_actions)
+        )
+        observations = np.empty(length, np.int64)
+        actions = np.empty(length, np.int64)
+        rewards = np.empty(length, np.float64)
+        _walk(
+            self._tables,
+            self._state,
+            self._place,
+            keep.ravel(),
+            alias.ravel(),
+            observations,
+            actions,
+            rewards,
+        )
+        return Trajectory(
+            observations,
+            actions,
+            rewards,
+            final_observations=[self.observation],
+            n_observations=self.world.n_observations,
+            n_actions=self.world.n_actions,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Where the world stands, for a checkpoint."""
+        return {"state": self._state, "place": self._place}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to where `arrays` was taken."""
+        self._state = arrays["state"].astype(np.uint64)
+        self._place = arrays["place"].astype(np.int64)
+
+
+def policy_rows(
+    policy: ArrayLike | str, n_observations: int, n_actions: int
+) -> NDArray[np.float64]:
+    """Read a policy as rows of action probabilities."""
+    if isinstance(policy, str):
+        choice(policy, "policy", ["uniform"])
+        return np.full((n_observations, n_actions), 1.0 / n_actions)
+    if np.ndim(policy) == 1:
+        table = whole_array(policy, "policy", (n_observations,), 0, n_actions - 1)
+        return np.eye(n_actions)[table]
+    return laws(real_array(policy, "policy", (n_observations, n_actions)), "policy")
+
+
+def simulate(world: ROMDP | MDP, policy: ArrayLike | str, steps: int, seed: Seed = 0) -> Trajectory:
+    """Simulate a world under a fixed policy.
+
+    Parameters
+    ----------
+    world
+        A `ROMDP` or an `MDP`.
+    policy
+        An action for every observation, shape (Y,); a row of probabilities for each, shape
+        (Y, A); or ``"uniform"``.
+    steps
+        How many actions are taken. The trajectory takes 24 bytes a step: for long runs that
+        only need counts use `Simulator.run`.
+    seed
+        The same seed gives the same trajectory.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+    >>> seen = romdp.simulate(world, "uniform", steps=1000, seed=0)
+    >>> seen.n_steps
+    1000
+    """
+    return Simulator(world, seed).trajectory(policy, steps)

@@ -1,0 +1,380 @@
+import copy
+import enum
+import pickle
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from romdp.errors import InvalidInputError, ROMDPError, StorageError
+from romdp.storage import write_json
+from romdp.worlds.wrappers import RichObservation, Vocabulary, VocabularyWrapper
+
+FALSE_ALARM = 1e-6  # chance that a test of a law fails on a right wrapper, at a fresh seed
+TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-v"))
+CLIFF = max(name for name in gymnasium.registry if name.startswith("CliffWalking-v"))
+TOYS = ["FrozenLake-v1", CLIFF, TAXI]
+
+
+class Cycle(gymnasium.Env[Any, Any]):
+    """Shows the given observations in turn; action 1 goes back to the first."""
+
+    def __init__(self, shown: list[Any], space: gymnasium.Space[Any]) -> None:
+        self.shown, self.place = shown, 0
+        self.observation_space, self.action_space = space, Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place = 0
+        return self.shown[0], {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.place = 0 if action else (self.place + 1) % len(self.shown)
+        return self.shown[self.place], 0.0, False, False, {}
+
+
+@contextmanager
+def wrapped_on_purpose() -> Iterator[None]:
+    """Let pass the one thing that check_env says of every wrapper: that it is one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*different from the unwrapped version.*")
+        yield
+
+
+def course(env: gymnasium.Env[Any, Any], steps: int, seed: int | None) -> list[Any]:
+    """Walk along a fixed sequence of actions, with restarts; returns everything seen."""
+    observation, _ = env.reset(seed=seed)
+    actions = np.random.default_rng(0).integers(env.action_space.n, size=steps)
+    seen = [observation]
+    for action in actions.tolist():
+        observation, reward, terminated, truncated, _ = env.step(action)
+        seen.append((observation, float(reward), terminated, truncated))
+        if terminated or truncated:
+            seen.append(env.reset()[0])
+    return seen
+
+
+def observations(seen: list[Any]) -> list[int]:
+    return [item[0] if isinstance(item, tuple) else item for item in seen]
+
+
+@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("concentration", [None, 0.3])
+def test_rich_check_env(name: str, concentration: float | None) -> None:
+    env = RichObservation(gymnasium.make(name), 4, seed=1, concentration=concentration)
+    with wrapped_on_purpose():
+        check_env(env, skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_rich_keeps_the_world_and_the_truth(name: str) -> None:
+    plain, rich = gymnasium.make(name), RichObservation(gymnasium.make(name), 7, seed=3)
+    assert rich.observation_space == Discrete(plain.observation_space.n * 7)
+    assert (np.bincount(rich.labels) == 7).all()
+    before, after = course(plain, 500, seed=5), course(rich, 500, seed=5)
+    assert rich.labels[observations(after)].tolist() == observations(before)
+    rest = [[item[1:] for item in seen if isinstance(item, tuple)] for seen in (before, after)]
+    assert rest[0] == rest[1]  # the wrapper's draws do not touch the environment's
+
+
+def test_rich_numbers_tell_nothing() -> None:
+    labels = RichObservation(gymnasium.make(TAXI), 10, seed=0).labels
+    # A random permutation's rank correlation has standard deviation 1 / sqrt(4999).
+    correlation = stats.spearmanr(np.arange(labels.size), labels).statistic
+    assert abs(correlation) < 5 / np.sqrt(labels.size)  # false alarm: 6e-7
+    other = RichObservation(gymnasium.make(TAXI), 10, seed=1).labels
+    assert (labels != other).any()
+
+
+@pytest.mark.parametrize("concentration", [None, 0.5])
+def test_rich_views_follow_their_chances(concentration: float | None) -> None:
+    rich = RichObservation(Cycle([0], Discrete(1)), 6, seed=2, concentration=concentration)
+    counts = np.bincount(observations(course(rich, 20_000, seed=1)), minlength=6)
+    assert rich.chances.sum() == pytest.approx(1)
+    assert (rich.chances == 1 / 6).all() == (concentration is None)
+    assert stats.chisquare(counts, counts.sum() * rich.chances).pvalue > FALSE_ALARM
+
+
+def test_rich_views_are_drawn_afresh_each_step() -> None:
+    rich = RichObservation(Cycle([0], Discrete(1)), 2, seed=0)
+    seen = np.array(observations(course(rich, 10_000, seed=3)))
+    pairs = np.bincount(2 * seen[:-1] + seen[1:], minlength=4)
+    assert stats.chisquare(pairs).pvalue > FALSE_ALARM
+
+
+def test_rich_is_reproducible() -> None:
+    one = RichObservation(gymnasium.make("FrozenLake-v1"), 10, seed=4)
+    two = RichObservation(gymnasium.make("FrozenLake-v1"), 10, seed=4)
+    first = course(one, 200, seed=6)
+    assert course(two, 200, seed=6) == first
+    assert course(one, 200, seed=6) == first
+    assert course(one, 200, seed=None) != first
+    assert course(one, 200, seed=7) != first
+    other = RichObservation(gymnasium.make("FrozenLake-v1"), 10, seed=5)
+    assert course(other, 200, seed=6) != first
+
+
+def test_rich_draws_do_not_repeat_under_another_reset_seed() -> None:
+    rich = RichObservation(Cycle([0], Discrete(1)), 1000, seed=0)
+    courses = [observations(course(rich, 20, seed=seed)) for seed in (0, 1, 2**40, 2**40 + 1)]
+    assert len({tuple(seen) for seen in courses}) == 4
+
+
+def test_rich_with_a_space_that_starts_elsewhere() -> None:
+    rich = RichObservation(Cycle([-2, -1, 0], Discrete(3, start=-2)), 5, seed=0)
+    seen = observations(course(rich, 30, seed=0))
+    shown = observations(course(Cycle([-2, -1, 0], Discrete(3, start=-2)), 30, seed=0))
+    assert rich.labels[seen].tolist() == [number + 2 for number in shown]
+
+
+def test_rich_with_a_tiny_concentration_has_every_view() -> None:
+    rich = RichObservation(Cycle([0, 1], Discrete(2)), 8, seed=0, concentration=1e-6)
+    assert (rich.chances > 0).all()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_rich_copies_go_on_alike(copied: Any) -> None:
+    env = RichObservation(gymnasium.make("FrozenLake-v1"), 10, seed=4)
+    course(env, 20, seed=1)
+    other = copied(env)
+    assert course(env, 100, seed=None) == course(other, 100, seed=None)
+
+
+def test_rich_is_made_again_from_its_spec() -> None:
+    env = RichObservation(gymnasium.make("FrozenLake-v1"), 3, seed=4, concentration=2.0)
+    spec = gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    again = gymnasium.make(spec)
+    assert (again.get_wrapper_attr("labels") == env.labels).all()
+    assert course(again, 100, seed=2) == course(env, 100, seed=2)
+
+
+def test_rich_truth_is_read_only() -> None:
+    env = RichObservation(gymnasium.make("FrozenLake-v1"), 3)
+    with pytest.raises(ValueError, match="read-only"):
+        env.labels[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"per_state": 0}, "per_state is 0"),
+        ({"per_state": 2.5}, "per_state is 2.5"),
+        ({"per_state": 2, "seed": -1}, "seed is -1"),
+        ({"per_state": 2, "seed": "x"}, "seed is 'x'"),
+        ({"per_state": 2, "concentration": 0}, "concentration is 0"),
+        ({"per_state": 2, "concentration": float("nan")}, "concentration is nan"),
+    ],
+)
+def test_rich_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        RichObservation(gymnasium.make("FrozenLake-v1"), **arguments)
+
+
+def test_rich_needs_discrete_observations() -> None:
+    with pytest.raises(InvalidInputError, match=r"Tuple.*VocabularyWrapper"):
+        RichObservation(gymnasium.make("Blackjack-v1"), 3)
+
+
+def test_vocabulary_grows_in_order_of_appearance() -> None:
+    vocabulary = Vocabulary()
+    assert [vocabulary.encode(word) for word in "abacab"] == [0, 1, 0, 2, 0, 1]
+    assert vocabulary.names == ["a", "b", "c"]
+    assert len(vocabulary) == 3
+    assert [vocabulary.decode(number) for number in range(3)] == ["a", "b", "c"]
+    assert vocabulary.encode("d", grow=False) == -1
+    assert "d" not in vocabulary
+    assert "c" in vocabulary
+    vocabulary.names.append("x")  # a copy
+    assert vocabulary.names == ["a", "b", "c"]
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("observation", "name", "alike"),
+    [
+        (np.array([[1, 2], [3, 4]]), ((1, 2), (3, 4)), [[1, 2], [3, 4]]),
+        (np.array([0.5, -0.0]), (0.5, 0.0), (0.5, 0)),
+        (np.float32(0.1), float(np.float32(0.1)), float(np.float32(0.1))),
+        (np.array(3), 3, np.int8(3)),
+        (np.str_("a"), "a", "a"),
+        ((1, [2, np.array([3])]), (1, (2, (3,))), (1, (2, (3,)))),
+        ({"b": np.array([1]), "a": 2}, (("a", 2), ("b", (1,))), {"a": 2, "b": [1]}),
+        (b"\x00\xff", b"\x00\xff", b"\x00\xff"),
+        (None, None, None),
+        (Colour.RED, Colour.RED, Colour.RED),
+        (np.array([], float), (), ()),
+        (np.longdouble(2), 2, np.longdouble(2)),
+    ],
+)
+def test_vocabulary_kinds(observation: Any, name: Any, alike: Any) -> None:
+    vocabulary = Vocabulary(names=["first"])
+    assert vocabulary.encode(observation) == 1
+    assert vocabulary.encode(observation) == 1
+    assert vocabulary.encode(alike) == 1
+    assert alike in vocabulary
+    assert vocabulary.decode(1) == name
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        (float("nan"), "NaN"),
+        (np.array([1.0, np.nan]), "NaN"),
+        ({1, 2}, "set is not hashable"),
+        (({1, 2}, 3), "set is not hashable"),
+        ({1: 0, "a": 0}, "cannot be sorted"),
+    ],
+)
+def test_vocabulary_refuses_what_has_no_equal(observation: Any, message: str) -> None:
+    vocabulary = Vocabulary()
+    with pytest.raises(InvalidInputError, match=message):
+        vocabulary.encode(observation)
+    assert len(vocabulary) == 0
+
+
+def test_vocabulary_full() -> None:
+    vocabulary = Vocabulary(capacity=2, names=["a", "b"])
+    with pytest.raises(InvalidInputError, match=r"full: \('c', 0\) is new.*larger capacity"):
+        vocabulary.encode(("c", 0))
+    assert vocabulary.encode("b") == 1
+    assert len(vocabulary) == 2
+
+
+@pytest.mark.parametrize("number", [2, -1, "a", 0.5])
+def test_vocabulary_decode_refuses(number: Any) -> None:
+    with pytest.raises(InvalidInputError, match="number is"):
+        Vocabulary(names=["a", "b"]).decode(number)
+
+
+def test_empty_vocabulary_decodes_nothing() -> None:
+    with pytest.raises(InvalidInputError, match="empty"):
+        Vocabulary().decode(0)
+
+
+def test_vocabulary_bad_capacity() -> None:
+    with pytest.raises(InvalidInputError, match="capacity is 0"):
+        Vocabulary(0)
+
+
+simple = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+names_of_all_kinds = st.recursive(
+    simple | st.binary(), lambda part: st.lists(part, max_size=4).map(tuple), max_leaves=6
+)
+
+
+@given(st.lists(names_of_all_kinds, max_size=20))
+def test_vocabulary_is_a_bijection(shown: list[Any]) -> None:
+    vocabulary = Vocabulary()
+    numbers = [vocabulary.encode(observation) for observation in shown]
+    assert [vocabulary.decode(number) for number in numbers] == shown
+    assert sorted(set(numbers)) == list(range(len(vocabulary)))
+    assert len(vocabulary) == len(set(shown))
+
+
+def test_vocabulary_file(tmp_path: Any) -> None:
+    names = ["é", 3, (1, ("a", 2.5)), b"\x00\xff", None, (), -(10**30), True, ((),)]
+    vocabulary = Vocabulary(capacity=50, names=names)
+    vocabulary.save(tmp_path / "v.json")
+    loaded = Vocabulary.load(tmp_path / "v.json")
+    assert loaded == vocabulary
+    assert loaded.names == names
+    assert loaded.capacity == 50
+    assert loaded.encode("new") == len(names)
+    assert loaded != vocabulary
+
+
+def test_vocabulary_that_json_cannot_hold(tmp_path: Any) -> None:
+    for name in (Colour.RED, float("inf"), (1, Colour.RED)):
+        with pytest.raises(InvalidInputError, match=r"names\[1\]"):
+            Vocabulary(names=["a", name]).save(tmp_path / "v.json")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "no vocabulary"),
+        ({"kind": "other"}, "no vocabulary"),
+        ({"version": 2}, "version 2"),
+        ({"names": ["a", "a"]}, "twice"),
+        ({"names": [{"text": "a"}]}, "damaged"),
+        ({"names": [{"bytes": "xyz"}]}, "damaged"),
+        ({"names": "abc"}, "damaged"),
+        ({"capacity": 1, "names": ["a", "b"]}, "damaged"),
+        ({"capacity": "many"}, "damaged"),
+    ],
+)
+def test_vocabulary_damaged_files(content: Any, message: str, tmp_path: Any) -> None:
+    good = {"kind": "romdp vocabulary", "version": 1, "capacity": None, "names": ["a"]}
+    write_json(tmp_path / "v.json", {**good, **content} if content else content)
+    with pytest.raises(StorageError, match=message):
+        Vocabulary.load(tmp_path / "v.json")
+
+
+def test_wrapper_check_env() -> None:
+    env = VocabularyWrapper(gymnasium.make("Blackjack-v1"), capacity=1000)
+    with wrapped_on_purpose():
+        check_env(env, skip_render_check=True)
+
+
+def test_wrapper_numbers_what_an_environment_shows() -> None:
+    shown = [np.array([0, 1]), np.array([1, 1]), np.array([0, 1]), np.array([2, 0])]
+    space = gymnasium.spaces.MultiDiscrete([3, 2])
+    env = VocabularyWrapper(Cycle(shown, space), capacity=5)
+    assert env.observation_space == Discrete(5)
+    seen = [env.reset(seed=0)[0]] + [env.step(0)[0] for _ in range(5)]
+    assert seen == [0, 1, 0, 2, 0, 1]
+    assert env.reset(seed=1)[0] == 0  # numbers outlive a reset
+    assert env.vocabulary.names == [(0, 1), (1, 1), (2, 0)]
+
+
+def test_wrapper_full() -> None:
+    env = VocabularyWrapper(Cycle(["a", "b"], gymnasium.spaces.Text(1)), capacity=1)
+    env.reset(seed=0)
+    with pytest.raises(ROMDPError, match="larger capacity"):
+        env.step(0)
+
+
+def test_wrapper_goes_on_with_a_vocabulary() -> None:
+    vocabulary = Vocabulary(4, names=["b"])
+    env = VocabularyWrapper(Cycle(["a", "b"], gymnasium.spaces.Text(1)), vocabulary=vocabulary)
+    assert env.observation_space == Discrete(4)
+    assert [env.reset()[0], env.step(0)[0]] == [1, 0]
+    assert vocabulary.names == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "capacity is missing"),
+        ({"vocabulary": Vocabulary()}, "capacity is missing"),
+        ({"capacity": 3, "vocabulary": Vocabulary(4)}, "capacity is 3 but"),
+        ({"capacity": 0}, "capacity is 0"),
+        ({"capacity": 3, "vocabulary": ["a"]}, "pass a Vocabulary"),
+    ],
+)
+def test_wrapper_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        VocabularyWrapper(gymnasium.make("Blackjack-v1"), **arguments)
+
+
+def test_wrapper_then_rich() -> None:
+    inner = VocabularyWrapper(gymnasium.make("Blackjack-v1"), capacity=800)
+    rich = RichObservation(inner, 3, seed=0)
+    plain = VocabularyWrapper(gymnasium.make("Blackjack-v1"), capacity=800)
+    seen, truth = course(rich, 300, seed=1), course(plain, 300, seed=1)
+    assert rich.labels[observations(seen)].tolist() == observations(truth)
+    again = gymnasium.make(rich.spec)
+    assert course(again, 300, seed=1) == seen
