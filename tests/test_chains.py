@@ -270,7 +270,7 @@ def test_mixing_of_a_slow_chain():
 
 
 def test_mixing_of_a_periodic_chain_says_so():
-    with pytest.raises(StructureError, match="periodic.*multiples of 3"):
+    with pytest.raises(StructureError, match=r"periodic.*multiples of 3"):
         chains.mixing(np.roll(np.eye(3), 1, axis=1))
 
 

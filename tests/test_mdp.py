@@ -224,7 +224,7 @@ def test_damaged_files_are_refused(tmp_path):
     with pytest.raises(StorageError, match="no entry 'transition'"):
         MDP.load(path)
     write_arrays(path, "mdp", 1, {**good, "reward": np.full((2, 1), 9.0)}, {"reward_law": "beta"})
-    with pytest.raises(StorageError, match="damaged.*rewards must lie"):
+    with pytest.raises(StorageError, match=r"damaged.*rewards must lie"):
         MDP.load(path)
     write_arrays(path, "mdp", 1, good, {"reward_law": "cauchy"})
     with pytest.raises(StorageError, match="cauchy"):

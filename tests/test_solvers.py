@@ -254,9 +254,9 @@ def test_sweeps_and_policy_iteration_agree(longest):
     transition = np.random.default_rng(6).dirichlet(np.ones(25), size=(25, 3))
     targets = np.arange(25)
     swept = solvers._sweep(transition.reshape(-1, 25), (25, 3), targets, longest)
-    everywhere, start = np.ones(25, bool), np.zeros(25, np.int64)
+    everywhere, way = np.ones(25, bool), np.ones(25, np.int64)
     for target in range(25):
-        direct = solvers._passage_times(transition, target, start, everywhere, longest)
+        direct = solvers._passage_times(transition, target, way, everywhere, longest)
         assert swept[:, target] == pytest.approx(direct, rel=1e-11)
 
 
@@ -368,17 +368,45 @@ def test_can_avoid_equals_its_plain_form_and_decides_irreducibility(mdp):
     assert irreducible == (not found.any())
 
 
+def plain_distances(transition, target):
+    """Layer by layer, anew whenever a state without a sure way has been found."""
+    n = len(transition)
+    banned = np.zeros(n, bool)
+    while True:
+        fine = (transition[:, :, banned] == 0).all(axis=2)
+        distance = np.full(n, -1)
+        layer = np.arange(n) == target
+        for steps in range(1, n + 2):
+            near = ((transition[:, :, layer] > 0).any(axis=2) & fine).any(axis=1)
+            layer = near & (distance < 0)
+            distance[layer] = steps
+        lost = (distance < 0) & (np.arange(n) != target)
+        if np.array_equal(lost, banned):
+            return distance
+        banned = lost
+
+
 @given(MDPS)
 @PROPERTY
-def test_sure_policy_surely_arrives(mdp):
+def test_distances_equal_their_plain_form(mdp):
     transition, _ = mdp
-    states = np.arange(len(transition))
-    times = plain_hitting_times(transition, False)
-    for target in states:
-        policy = solvers._sure_policy(*solvers._graph(transition), target)
-        assert np.array_equal(policy >= 0, np.isfinite(times[:, target]))
-        own = plain_policy_times(transition[states, np.maximum(policy, 0)], target)
-        assert np.isfinite(own[policy >= 0]).all()
+    for target in range(len(transition)):
+        found = solvers._distances(*solvers._graph(transition), target)
+        assert np.array_equal(found, plain_distances(transition, target))
+
+
+@given(MDPS)
+@PROPERTY
+def test_endangered_states_are_those_that_can_get_into_the_trap(mdp):
+    transition, _ = mdp
+    for target in range(len(transition)):
+        trap = plain_avoiding(transition, target)
+        marked = trap.copy()
+        for _ in range(len(transition)):
+            through = marked & (np.arange(len(transition)) != target)
+            marked |= (transition[:, :, through] > 0).any(axis=(1, 2))
+        graph = solvers._graph(transition)
+        assert np.array_equal(solvers._endangered(*graph, target, trap), marked)
 
 
 @given(MDPS)

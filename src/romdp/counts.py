@@ -33,6 +33,7 @@ from romdp.counting import (
 )
 from romdp.errors import InvalidInputError, TooLargeError
 from romdp.partition import Partition
+from romdp.tally import DENSE_LIMIT
 from romdp.trajectory import Trajectory
 from romdp.validation import (
     entry,
@@ -42,9 +43,6 @@ from romdp.validation import (
     whole_array,
     whole_number,
 )
-
-from romdp.tally import DENSE_LIMIT
-"""Most entries (n_observations * n_actions * n_observations) of transitions kept as an array."""
 
 _PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then takes 2 GiB
 _LARGEST = 2**53  # of a count: exact as a float, and sums of many of them do not overflow

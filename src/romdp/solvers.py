@@ -138,38 +138,39 @@ def _graph(transition: Floats) -> _Graph:
 
 
 @kernel
-def _sure_policy(starts: Ints, pairs: Ints, n_actions: int, target: int) -> Ints:
-    """Return a policy that surely gets to the target, -1 in states from where none does.
+def _distances(starts: Ints, pairs: Ints, n_actions: int, target: int) -> Ints:
+    """Return how many steps a sure way to the target needs at least, -1 where no way is sure.
 
-    Each action has a positive chance to come nearer and leads to no state marked -1.
+    A way is sure if its actions lead only to the target and to states that have a sure way.
     """
     n_states = starts.size - 1
     alive = np.ones(n_states * n_actions, np.bool_)
-    policy = np.empty(n_states, np.int64)
+    distance = np.empty(n_states, np.int64)
     queue = np.empty(n_states + 1, np.int64)
     while True:
-        policy[:] = -1
+        distance[:] = -1
         queue[0] = target
         head, tail, n_found = 0, 1, 0
         while head < tail and n_found < n_states:
             y = queue[head]
+            steps = 1 if head == 0 else distance[y] + 1
             head += 1
             for p in pairs[starts[y] : starts[y + 1]]:
                 x = p // n_actions
-                if alive[p] and policy[x] < 0:
-                    policy[x] = p - x * n_actions
+                if alive[p] and distance[x] < 0:
+                    distance[x] = steps
                     n_found += 1
                     if x != target:
                         queue[tail] = x
                         tail += 1
         changed = False
         for y in range(n_states):
-            if policy[y] < 0 and y != target:
+            if distance[y] < 0 and y != target:
                 for p in pairs[starts[y] : starts[y + 1]]:
                     changed = changed or alive[p]
                     alive[p] = False
         if not changed:
-            return policy
+            return distance
 
 
 @kernel
@@ -286,17 +287,21 @@ def _sweep(pairs: Any, shape: tuple[int, int], targets: Ints, longest: bool) -> 
 
 
 def _passage_times(
-    transition: Floats, target: int, policy: Ints, finite: Bools, longest: bool
+    transition: Floats, target: int, distance: Ints, finite: Bools, longest: bool
 ) -> Floats:
-    """Solve for one target by policy iteration from a policy that gets there.
+    """Solve for one target by policy iteration.
 
-    The values of a policy have full relative accuracy, however large they are.
+    The start is to come nearer with the largest chance: a policy that surely arrives. The values
+    of a policy have full relative accuracy, however large they are.
     """
     states = np.arange(len(finite))
     inner = np.flatnonzero(finite & (states != target))
     outside = ~finite
     outside[target] = False
     forbidden = transition @ outside.astype(np.float64) > 0
+    left = np.where(states == target, 0, distance)
+    approach = np.einsum("xay,xy->xa", transition, (left < distance[:, None]).astype(np.float64))
+    policy = np.where(forbidden, -1.0, approach).argmax(axis=1)
     worst = -np.inf if longest else np.inf
     best = np.full(len(finite), worst)
     while True:
@@ -317,7 +322,6 @@ def _passage_times(
         best = times
         choice = ahead.argmax(axis=1) if longest else ahead.argmin(axis=1)
         gained = np.abs(ahead[states, choice][finite] - times[finite])
-        policy = policy.copy()
         policy[finite] = np.where(gained > 1e-14 * times[finite], choice[finite], policy[finite])
     return np.where(finite, best, np.inf)
 
@@ -362,14 +366,11 @@ def hitting_times(
             f"{entry('chance', index)} is {hit[index]:g}; pass chances in [0, 1]"
         )
     graph = _graph(transition)
-    policies = np.zeros((n_states, n_states), np.int64)
-    finite = np.ones((n_states, n_states), np.bool_)
-    for target in range(n_states):
-        if longest:
+    distance = np.array([_distances(*graph, target) for target in range(n_states)])
+    finite = distance >= 0
+    if longest:
+        for target in range(n_states):
             finite[target] = ~_endangered(*graph, target, _avoiding(*graph, target))
-        else:
-            policies[target] = _sure_policy(*graph, target)
-            finite[target] = policies[target] >= 0
     pairs: Any = transition.reshape(-1, n_states)
     if graph.pairs.size < _SPARSE * pairs.size:
         from scipy.sparse import csr_array  # noqa: PLC0415  (slow to import)
@@ -381,8 +382,8 @@ def hitting_times(
     for block in (everywhere[i : i + size] for i in range(0, len(everywhere), size)):
         times[:, block] = _sweep(pairs, (n_states, n_actions), block, longest)
     for target in np.flatnonzero(np.isnan(times).any(axis=0)).tolist():
-        start, there = policies[target], finite[target]
-        times[:, target] = _passage_times(transition, target, start, there, longest)
+        way, there = distance[target], finite[target]
+        times[:, target] = _passage_times(transition, target, way, there, longest)
     # An arrival that does not count starts anew from the target: on average 1 / hit - 1 times.
     for target in np.flatnonzero(hit < 1).tolist():
         again = 1 / hit[target] - 1 if hit[target] > 0 else np.inf

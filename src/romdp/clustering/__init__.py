@@ -1,0 +1,1 @@
+"""Counts in, a `Partition` out: one file per method."""

@@ -19,6 +19,7 @@ All scores leave out what does not depend on the grouping.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +29,8 @@ from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import CATEGORICAL, GAUSSIAN, RewardLaw
 from romdp.compiled import kernel
 
-ALPHAS = (2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
-"""The Dirichlet parameters of moves that are tried."""
+ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
+"""The Dirichlet parameters of moves that are tried: from 1 down to about 0.0007."""
 
 _TABLE_SIZE = 4096  # counts below this are looked up
 
@@ -63,10 +64,15 @@ def make_rule(
     law: RewardLaw, n_transitions: int, *, integrated: bool = True, alpha: float = 0.5
 ) -> Rule:
     """Build a rule; ``alpha`` matters to the integrated score only."""
+    cost = 0.0 if integrated else 0.5 * math.log(max(n_transitions, 2))
+    return Rule(integrated, alpha, cost, _table(integrated, alpha, cost), law.code, law.prior)
+
+
+@lru_cache(maxsize=2 * len(ALPHAS))
+def _table(integrated: bool, alpha: float, cost: float) -> NDArray[np.float64]:
     table = np.empty(_TABLE_SIZE)
-    cost = 0.5 * math.log(max(n_transitions, 2))
     _fill_table(integrated, alpha, cost, table)
-    return Rule(integrated, alpha, cost, table, law.code, law.prior)
+    return table
 
 
 @kernel
@@ -245,9 +251,26 @@ def score(rule: Rule, blocks: Blocks) -> float:
     return value
 
 
-def fit_alpha(rule: Rule, law: RewardLaw, n_transitions: int, blocks: Blocks) -> Rule:
-    """Choose the Dirichlet parameter of moves under which a grouping scores best."""
-    if not rule.integrated:
-        return rule
-    rules = [make_rule(law, n_transitions, alpha=alpha) for alpha in ALPHAS]
-    return max(rules, key=lambda candidate: score(candidate, blocks))
+def make_rules(law: RewardLaw, n_transitions: int, *, integrated: bool = True) -> tuple[Rule, ...]:
+    """Build the rules that `best_rule` chooses from: one per value of alpha, or the one of BIC."""
+    if not integrated:
+        return (make_rule(law, n_transitions, integrated=False),)
+    return tuple(make_rule(law, n_transitions, alpha=alpha) for alpha in ALPHAS)
+
+
+def best_rule(rules: tuple[Rule, ...], blocks: Blocks) -> tuple[Rule, float]:
+    """Choose the rule, that is alpha, under which a grouping scores best; returns both.
+
+    Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
+    successors that is seen rarely would look better cut into pieces. The score has one maximum
+    in alpha, so the search stops at the first fall.
+    """
+    best, highest = rules[0], -math.inf
+    for rule in rules:
+        if rule.alpha * blocks.size.size < 1.0 and highest > -math.inf:
+            break
+        value = float(score(rule, blocks))
+        if value < highest:
+            break
+        best, highest = rule, value
+    return best, highest

@@ -17,12 +17,14 @@ class Evidence:
     Attributes
     ----------
     counts
-        Pair counts of the observations over all steps so far.
+        Pair counts over all steps so far.
     triples
         Triple counts of the last epoch alone (one fixed policy), in the groups of
         ``previous``; None unless the clusterer's `needs` asks for them.
     step
         The number t of the present step; the first is 1.
+    last_step
+        The step at which the last epoch began; 0 at the very first.
     delta
         The failure probability that the agent allows.
     """
@@ -30,6 +32,7 @@ class Evidence:
     counts: Counts
     triples: Triples | None = None
     step: int = 1
+    last_step: int = 0
     delta: float = 0.05
 
 

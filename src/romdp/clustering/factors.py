@@ -123,6 +123,7 @@ def tensor_factors(
     solver: str = "joint",
     n_starts: int = 8,
     start: Floats | None = None,
+    tolerance: float = 1e-13,
 ) -> Factors:
     """Recover V_2 from the whitened third moment (``lem:tensor.decomposition``).
 
@@ -132,6 +133,8 @@ def tensor_factors(
         The moments of one action, the number of hidden states, and how to decompose.
     start : ndarray, shape (n_middle, rank), optional
         Columns near the answer, to start from as well (joint solver only).
+    tolerance : float
+        When the decomposition has converged.
 
     Raises
     ------
@@ -147,8 +150,8 @@ def tensor_factors(
     )
     tensor = _add_up(*moments.places, moments.weights, first, np.ascontiguousarray(whiten), third)
     frame = None if start is None else whiten.T @ start
-    found = decompose(tensor, solver, rng, n_starts=n_starts, start=frame)
-    columns, _ = _laws((views.basis * scale) @ found.vectors)
+    found = decompose(tensor, solver, rng, n_starts=n_starts, start=frame, tolerance=tolerance)
+    columns = _laws((views.basis * scale) @ found.vectors)
     chance = 1.0 / np.maximum(found.values, 1.0) ** 2  # values are omega^(-1/2)
     return Factors(columns, chance, views.condition, found.residual)
 
@@ -159,7 +162,7 @@ def matrix_factors(moments: Moments, rank: int, rng: np.random.Generator) -> Fac
     They are its columns, scaled, only where eigenvalues differ; `separated` tells which do.
     """
     views = _symmetrised(moments, rank, rng)
-    columns, _ = _laws(views.basis)
+    columns = _laws(views.basis)
     return Factors(columns, views.eigenvalues, views.condition, 0.0)
 
 
@@ -180,8 +183,8 @@ def separated(eigenvalues: Floats, noise: float) -> NDArray[np.bool_]:
     return both
 
 
-def _laws(columns: Floats) -> tuple[Floats, Floats]:
+def _laws(columns: Floats) -> Floats:
     """Scale columns to sum to one, whatever their sign; one that sums to nothing is left alone."""
     sums = columns.sum(axis=0)
-    scale = np.where(np.abs(sums) > 1e-12, sums, 1.0)
-    return columns / scale, scale
+    scaled: Floats = columns / np.where(np.abs(sums) > 1e-12, sums, 1.0)
+    return scaled

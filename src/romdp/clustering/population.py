@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from romdp.chains import Mixing, mixing, stationary_law
 from romdp.clustering.moments import Moments
+from romdp.partition import Partition
 from romdp.romdp import ROMDP
 
 Floats = NDArray[np.float64]
@@ -38,6 +39,14 @@ class Views:
     second: Floats
     third: Floats
     mixing: Mixing
+
+    def grouped(self, partition: Partition) -> "Views":
+        """Return the views of groups of observations; those without a group are left out."""
+        placed = partition.labels >= 0
+        member = np.zeros((partition.n_clusters, partition.n_observations))
+        member[partition.labels[placed], np.flatnonzero(placed)] = 1.0
+        first, second, third = (member @ v for v in (self.first, self.second, self.third))
+        return Views(self.states, self.chance, first, second, third, self.mixing)
 
     def moments(self) -> Moments:
         """Return the exact moments: an infinite number of samples."""

@@ -353,3 +353,74 @@ def sweep(
             comes[s, a] = 0
         loops[:] = 0
     return moved
+
+
+@kernel
+def relabel(
+    links: Links,
+    parts: NDArray[np.float64],
+    blocks: Blocks,
+    members: NDArray[np.int64],
+    group: int,
+) -> None:
+    """Move observations that have a group to another one, whatever the score says."""
+    n_slots, n_actions = blocks.out.shape
+    leads = np.zeros((n_actions, n_slots), np.int64)
+    comes = np.zeros((n_slots, n_actions), np.int64)
+    loops = np.zeros(n_actions, np.int64)
+    lead_list = np.empty(n_actions * n_slots, np.int64)
+    come_list = np.empty(n_actions * n_slots, np.int64)
+    for y in members:
+        n_leads, n_comes = _gather(
+            links, blocks.labels, y, leads, comes, loops, lead_list, come_list
+        )
+        out_list, in_list = lead_list[:n_leads], come_list[:n_comes]
+        reached = comes.sum() + loops.sum()
+        old = blocks.labels[y]
+        _shift(blocks, parts, y, old, -1, leads, comes, loops, out_list, in_list, reached)
+        _shift(blocks, parts, y, group, 1, leads, comes, loops, out_list, in_list, reached)
+        blocks.labels[y] = group
+        leads[:] = 0
+        comes[:] = 0
+        loops[:] = 0
+
+
+@kernel
+def _fill_profiles(
+    links: Links,
+    labels: NDArray[np.int64],
+    members: NDArray[np.int64],
+    n_slots: int,
+    profiles: NDArray[np.float64],
+) -> None:
+    n_actions = links.n_actions
+    leads = np.zeros((n_actions, n_slots), np.int64)
+    comes = np.zeros((n_slots, n_actions), np.int64)
+    loops = np.zeros(n_actions, np.int64)
+    lead_list = np.empty(n_actions * n_slots, np.int64)
+    come_list = np.empty(n_actions * n_slots, np.int64)
+    half = n_actions * n_slots
+    for row in range(members.size):
+        y = members[row]
+        n_leads, n_comes = _gather(links, labels, y, leads, comes, loops, lead_list, come_list)
+        for i in range(n_leads):
+            a, t = divmod(lead_list[i], n_slots)
+            profiles[row, lead_list[i]] = leads[a, t]
+            leads[a, t] = 0
+        for i in range(n_comes):
+            s, a = divmod(come_list[i], n_actions)
+            profiles[row, half + come_list[i]] = comes[s, a]
+            comes[s, a] = 0
+        loops[:] = 0
+
+
+def group_profiles(
+    links: Links,
+    labels: NDArray[np.int64],
+    members: NDArray[np.int64],
+    n_slots: int,
+) -> NDArray[np.float64]:
+    """Count where observations lead, (a, t), then from where they are reached, (s, a)."""
+    profiles = np.zeros((len(members), 2 * links.n_actions * n_slots))
+    _fill_profiles(links, labels, members, n_slots, profiles)
+    return profiles

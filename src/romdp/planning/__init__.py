@@ -182,10 +182,10 @@ def _arranged(transitions: Transitions | Arrivals, known: NDArray[np.bool_] | No
 @kernel
 def _inside(array: Floats, low: float, high: float) -> bool:
     """Whether every entry is finite and within [low, high]."""
-    inside = True
+    n_bad = 0
     for x in array.flat:
-        inside &= low <= x <= high and abs(x) < np.inf
-    return inside
+        n_bad += not (low <= x <= high and abs(x) < np.inf)
+    return n_bad == 0
 
 
 def _of_pairs(

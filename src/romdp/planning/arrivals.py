@@ -5,7 +5,7 @@ nothing is known about: any law is plausible there.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -43,10 +43,8 @@ class Arrivals(ABC):
     def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
         """Run extended value iteration inside intervals."""
 
-    def _refuse(self, bad: int, row: NDArray[Any]) -> None:
-        """Raise if a row is bad."""
-        if bad < 0:
-            return
+    def _refuse(self, bad: int, row: NDArray[Any]) -> NoReturn:
+        """Raise the error of a bad row."""
         wrong = row[~((row >= 0) & (row < np.inf))]
         raise InvalidInputError(
             f"{entry('transitions', divmod(bad, self.shape[1]))} holds {wrong[0]}; counts and "
@@ -61,7 +59,8 @@ class DenseArrivals(Arrivals):
         self.shape = n_states, _ = known.shape
         rows = np.ascontiguousarray(weights).reshape(-1, n_states)
         self._panels, self._pairs, totals, bad = dense.arrange(rows, known.reshape(-1))
-        self._refuse(bad, rows[bad])
+        if bad >= 0:
+            self._refuse(bad, rows[bad])
         self.totals = totals.reshape(self.shape)
 
     def solve_balls(self, task: Task, widths: Floats, spread: Floats) -> Plan:
@@ -89,7 +88,8 @@ class SparseArrivals(Arrivals):
             matrix.sum_duplicates()
         rows = sparse.Rows(matrix.indptr, matrix.indices, matrix.data)
         self._lists, self._pairs, totals, bad = sparse.arrange(rows, known.reshape(-1), n_states)
-        self._refuse(bad, matrix.data[matrix.indptr[bad] : matrix.indptr[bad + 1]])
+        if bad >= 0:
+            self._refuse(bad, matrix.data[matrix.indptr[bad] : matrix.indptr[bad + 1]])
         self.totals = totals.reshape(self.shape)
 
     def solve_balls(self, task: Task, widths: Floats, spread: Floats) -> Plan:
@@ -112,9 +112,10 @@ class SparseArrivals(Arrivals):
 
 def sizes(transitions: Transitions | Arrivals) -> tuple[int, int]:
     """Return the number of states and of actions that transitions are about."""
-    shape = transitions.shape
     if isinstance(transitions, Arrivals):
         return transitions.shape
+    array: Any = transitions  # SciPy's sparse base class does not declare its shape
+    shape: tuple[int, ...] = array.shape
     if len(shape) == 3 and shape[0] == shape[2] and min(shape) > 0:
         return shape[0], shape[1]
     if scipy.sparse.issparse(transitions) and len(shape) == 2 and min(shape) > 0:

@@ -10,14 +10,13 @@ if TYPE_CHECKING:
     from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
     from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
     from romdp.worlds.simulator import Simulator, simulate
-    from romdp.worlds.wrappers import RichObservation, Vocabulary, VocabularyWrapper
+    from romdp.worlds.wrappers import RichObservation, VocabularyWrapper
 
 __all__ = [
     "WORLDS",
     "ROMDPEnv",
     "RichObservation",
     "Simulator",
-    "Vocabulary",
     "VocabularyWrapper",
     "combination_lock",
     "deterministic_romdp",
@@ -48,7 +47,6 @@ __getattr__, __dir__ = lazy(
         "Simulator": "simulator",
         "simulate": "simulator",
         "RichObservation": "wrappers",
-        "Vocabulary": "wrappers",
         "VocabularyWrapper": "wrappers",
     },
 )

@@ -55,9 +55,9 @@ def river_swim(n_states: int = 6, n_observations: int | None = None) -> ROMDP:
 def combination_lock(
     horizon: int = 5, n_actions: int = 4, n_observations: int | None = None, seed: Seed = 0
 ) -> ROMDP:
-    """Combination lock: only the right action at each of ``horizon`` dials leads to the prize.
+    """Make a combination lock: only the right action at each dial leads to the prize.
 
-    At dial i one secret action leads on; every other one leads back to the first dial. The
+    At each of ``horizon`` dials one secret action leads on; every other one leads back to the first dial. The
     last dial's right action pays 1 and starts again; wrong ones at the first dial pay 0.1, so
     that staying safe looks better than searching. Random search needs about
     ``n_actions ** horizon`` steps. Observations are shared out evenly; one each by default.
@@ -118,7 +118,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     cells = [(int(i), int(j)) for i, j in np.argwhere(signs != "#")]
     number = {cell: index for index, cell in enumerate(cells)}
     size = len(cells)
-    goal = number[tuple(int(i) for i in np.argwhere(signs == "G")[0])]
+    goal = next(index for index, cell in enumerate(cells) if signs[cell] == "G")
     step = np.zeros((size, len(_MOVES), size))
     for (i, j), x in number.items():
         for a, (di, dj) in enumerate(_MOVES):

@@ -1,6 +1,7 @@
 """The compiled simulator: a ROMDP stepped at machine speed, from a seed, stoppable anywhere."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -53,7 +54,7 @@ class Tables(NamedTuple):
         start = np.searchsorted(world.labels[member], np.arange(size + 1))
         emit_keep = np.empty(member.size, np.uint64)
         emit_alias = np.empty(member.size, np.int32)
-        for first, last in zip(start[:-1], start[1:], strict=True):
+        for first, last in pairwise(start):
             chance = world.observation_chance[member[first:last]]
             emit_keep[first:last], emit_alias[first:last] = alias_tables(chance)
         law = REWARD_LAWS.index(world.reward_law)

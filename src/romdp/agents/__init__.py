@@ -1,0 +1,1 @@
+"""The agent, its planners and stopping rules, and the recipes."""

@@ -1,0 +1,222 @@
+"""The agent: UCRL2, PSRL, the oracle, SL-UCRL and all that romdp adds are this one.
+
+    observe -> count -> group observations -> plan on the groups -> act -> observe ...
+
+It differs only in its answers to three questions: which observations belong together
+(clusterer), what to do given the counts on the groups (planner), when to think again (stopping
+rule). It thinks at the start of an epoch and then follows a fixed table observation -> action.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.agents.planners import Optimism, Planner
+from romdp.agents.stopping import Doubling, Stopping
+from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.simple import Singletons
+from romdp.partition import Partition
+from romdp.planning.plan import Plan
+from romdp.randomness import Seed, generator, seed_sequence
+from romdp.recorder import Recorder
+from romdp.validation import whole_number
+
+_PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A frozen description of an agent; `start` makes one that lives.
+
+    Parameters
+    ----------
+    clusterer
+        Which observations belong together? `Singletons`, `Known`, `Spectral`, `Overlap`,
+        `Likelihood`, or any object like `Clusterer`.
+    planner
+        What to do, given the counts on the groups? `Optimism`, `Posterior`, or any object
+        like `Planner`.
+    stopping
+        When to think again? `Doubling`, or any object like `Stopping`.
+    name
+        What tables and figures call it.
+    """
+
+    clusterer: Clusterer = field(default_factory=Singletons)
+    planner: Planner = field(default_factory=Optimism)
+    stopping: Stopping = field(default_factory=Doubling)
+    name: str = "agent"
+
+    def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "AgentState":
+        """Begin a life: nothing seen, every observation a group of its own."""
+        return AgentState(
+            self,
+            whole_number(n_observations, "n_observations", 1),
+            whole_number(n_actions, "n_actions", 1),
+            seed,
+        )
+
+
+class AgentState:
+    """One life of an agent: what it has counted, how it groups, and the table it follows.
+
+    Attributes
+    ----------
+    step
+        Steps taken so far.
+    epoch
+        Epochs begun so far.
+    partition
+        The grouping of the present epoch.
+    table
+        The action at every observation in the present epoch.
+    recorder
+        All counts, always up to date: the agent never plans on counts that lag behind.
+    """
+
+    def __init__(self, agent: Agent, n_observations: int, n_actions: int, seed: Seed) -> None:
+        self.agent = agent
+        self.seed = seed_sequence(seed)
+        self.recorder = Recorder(n_observations, n_actions)
+        self.partition = Partition.singletons(n_observations)
+        self.step = 0
+        self.epoch = 0
+        self.epoch_start = 0
+        self.last_start = 0
+        self.longest = 0
+        self.gain = np.nan
+        self.sweeps = 0
+        self.converged = True
+        self.values = np.zeros(n_observations)
+        self.table = np.zeros(n_observations, np.int64)
+        self.purse = np.zeros(n_observations, np.int64)
+        self.budget = np.zeros(1, np.int64)
+
+    def think(self) -> None:
+        """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""
+        agent, recorder = self.agent, self.recorder
+        last_length = self.step - self.epoch_start if self.epoch else 1
+        self.last_start, self.epoch_start = self.epoch_start, self.step
+        self.epoch += 1
+
+        watches = "triples" in agent.clusterer.needs
+        evidence = Evidence(
+            counts=recorder.counts,
+            triples=recorder.triples if watches and self.epoch > 1 else None,
+            step=self.step + 1,
+            last_step=self.last_start + 1 if self.epoch > 1 else 0,
+        )
+        partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
+        counts = recorder.counts.group(partition)
+        plan = agent.planner.plan(
+            counts,
+            self.step + 1,
+            self._rng(_PLANNER),
+            self._values_of(partition),
+            recorder.n_observations,
+        )
+        self.partition = partition
+        self.budget = self._with_unseen(agent.stopping.budget(counts.visits))
+        self.longest = agent.stopping.longest(last_length)
+        self._follow(plan)
+        if watches:
+            recorder.watch_triples(partition.labels, plan.policy)
+
+    def _follow(self, plan: Plan) -> None:
+        """Spell the plan out for every observation.
+
+        Observations without a group share one action, drawn at the start of the epoch, and one
+        purse outside the model, so that no planner can chase them.
+        """
+        labels, n_actions = self.partition.labels, self.recorder.n_actions
+        self.gain, self.sweeps, self.converged = plan.gain, plan.sweeps, plan.converged
+        self.table = plan.policy[labels]
+        self.values = plan.values[labels]
+        self.purse = labels * n_actions + self.table
+        unseen = labels < 0
+        if unseen.any():
+            self.table[unseen] = self._rng(_UNSEEN).integers(n_actions)
+            self.values[unseen] = plan.values.max()
+            self.purse[unseen] = self.partition.n_clusters * n_actions
+
+    def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Flatten the budgets and append that of the observations without a group."""
+        unseen = np.flatnonzero(self.partition.labels < 0)
+        visits = self.recorder.visits.reshape(-1, self.recorder.n_actions)[unseen].sum()
+        return np.append(budget.ravel(), self.agent.stopping.budget(np.array([visits])))
+
+    def _values_of(self, partition: Partition) -> NDArray[np.float64]:
+        """Carry the last values over to a new grouping: a warm start for the planner."""
+        if partition.is_identity:
+            return self.values
+        placed = partition.labels >= 0
+        labels = partition.labels[placed]
+        sums = np.bincount(labels, self.values[placed], partition.n_clusters)
+        return sums / np.maximum(partition.sizes, 1)
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return generator(self.seed, stream, self.epoch)
+
+    def must_think(self, observation: int) -> bool:
+        """Whether the epoch is over when ``observation`` is met, or none has begun."""
+        length = self.step - self.epoch_start
+        return length >= self.longest or self.budget[self.purse[observation]] <= 0
+
+    def end_epoch(self) -> None:
+        """Let the present epoch end here."""
+        self.longest = self.step - self.epoch_start
+
+    def learn(self, observation: int, action: int, reward: float, next_observation: int) -> None:
+        """Count one step; ``next_observation`` is -1 where it is not known."""
+        self.recorder.record(observation, action, reward, next_observation)
+        label = self.partition.labels[observation]
+        purse = label * self.recorder.n_actions + action if label >= 0 else self.budget.size - 1
+        self.budget[purse] -= 1
+        self.step += 1
+        if self.agent.stopping.eager and self.budget[purse] <= 0:
+            self.end_epoch()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that a checkpoint must hold."""
+        numbers = (self.step, self.epoch, self.epoch_start, self.last_start, self.longest)
+        return {
+            **{f"recorder_{name}": array for name, array in self.recorder.arrays().items()},
+            "labels": self.partition.labels,
+            "table": self.table,
+            "purse": self.purse,
+            "budget": self.budget,
+            "values": self.values,
+            "numbers": np.array([*numbers, self.sweeps, self.converged], np.int64),
+            "gain": np.array(self.gain),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls,
+        agent: Agent,
+        n_observations: int,
+        n_actions: int,
+        seed: Seed,
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> Self:
+        """Go on where `arrays` was taken."""
+        state = cls(agent, n_observations, n_actions, seed)
+        prefix = "recorder_"
+        state.recorder = Recorder.from_arrays(
+            n_observations,
+            n_actions,
+            {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)},
+        )
+        state.partition = Partition(arrays["labels"])
+        state.table = arrays["table"].copy()
+        state.purse = arrays["purse"].copy()
+        state.budget = arrays["budget"].copy()
+        state.values = arrays["values"].copy()
+        *numbers, state.sweeps, converged = arrays["numbers"].tolist()
+        state.step, state.epoch, state.epoch_start, state.last_start, state.longest = numbers
+        state.converged = bool(converged)
+        state.gain = float(arrays["gain"])
+        return state

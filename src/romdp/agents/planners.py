@@ -1,0 +1,133 @@
+"""What to do, given the counts on the groups? Optimism, or a draw from the posterior."""
+
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Literal, Protocol
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from romdp.agents.sampling import draw_dense, draw_sparse
+from romdp.confidence import ConfidenceSet, Hoeffding
+from romdp.counts import Counts
+from romdp.planning import Plan, value_iteration
+from romdp.validation import choice, real_number
+
+_DENSE_DRAWS = 2**15  # entries up to which drawing every chance is the faster way
+
+
+class Planner(Protocol):
+    """What every planner looks like."""
+
+    def plan(
+        self,
+        counts: Counts,
+        t: int,
+        rng: np.random.Generator,
+        start: NDArray[np.float64] | None = None,
+        n_observations: int | None = None,
+    ) -> Plan:
+        """Plan on the groups at step ``t`` (the first is 1).
+
+        ``start`` holds the values of the last plan, ``n_observations`` the number of
+        observations behind the groups.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """Act as if the world were the best one that the counts allow.
+
+    Parameters
+    ----------
+    confidence
+        The set of worlds that the counts allow: `Hoeffding` or `Bernstein`.
+    delta
+        The chance that the truth may lie outside.
+    """
+
+    confidence: ConfidenceSet = field(default_factory=Hoeffding)
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
+
+    def plan(
+        self,
+        counts: Counts,
+        t: int,
+        rng: np.random.Generator,
+        start: NDArray[np.float64] | None = None,
+        n_observations: int | None = None,
+    ) -> Plan:
+        """Return the optimistic plan; no chance is involved."""
+        return self.confidence.plan(
+            counts, t, self.delta, start=start, n_observations=n_observations
+        )
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draw one world from the posterior and solve it (Thompson sampling, PSRL).
+
+    A pair's transition law has a Dirichlet prior of total weight ``prior``, shared evenly by
+    the groups. Its mean reward has the prior Beta(1, 1), which counts a reward r in [0, 1] as r
+    of a success; or, with ``rewards="normal"``, the prior N(1/2, 1/4) and samples of variance
+    1/4, the largest that rewards in [0, 1] can have.
+
+    Parameters
+    ----------
+    prior
+        Total weight of the Dirichlet prior of each pair.
+    rewards
+        ``"beta"`` or ``"normal"``.
+
+    Notes
+    -----
+    The sampled world is solved to the precision ``min(0.01, 1 / sqrt(t))``. A draw takes time
+    linear in the number of transitions seen: a Dirichlet law of prior plus counts is a mixture
+    of one on the transitions seen and one of the prior alone, and the latter is drawn stick by
+    stick until less than 1e-6 of the mass is left.
+    """
+
+    prior: float = 1.0
+    rewards: Literal["beta", "normal"] = "beta"
+
+    def __post_init__(self) -> None:
+        real_number(self.prior, "prior", 0, open_low=True)
+        choice(self.rewards, "rewards", ("beta", "normal"))
+
+    def plan(
+        self,
+        counts: Counts,
+        t: int,
+        rng: np.random.Generator,
+        start: NDArray[np.float64] | None = None,
+        n_observations: int | None = None,
+    ) -> Plan:
+        """Draw a world and return its best plan."""
+        precision = min(0.01, 1.0 / sqrt(t))
+        return value_iteration(
+            self.draw_transitions(counts, rng),
+            self.draw_rewards(counts, rng),
+            precision,
+            start=start,
+        )
+
+    def draw_transitions(
+        self, counts: Counts, rng: np.random.Generator
+    ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
+        """Draw a transition law for every pair: an array, or sparse where that is faster."""
+        transitions = counts.transitions
+        if isinstance(transitions, np.ndarray) and transitions.size <= _DENSE_DRAWS:
+            return draw_dense(transitions, self.prior, rng)
+        return draw_sparse(counts.matrix(), self.prior, rng)
+
+    def draw_rewards(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw a mean reward for every pair."""
+        visits, sums = counts.visits, np.clip(counts.reward_sums, 0.0, counts.visits)
+        if self.rewards == "beta":
+            return rng.beta(1.0 + sums, 1.0 + visits - sums)
+        return rng.normal((0.5 + sums) / (1.0 + visits), 0.5 / np.sqrt(1.0 + visits))

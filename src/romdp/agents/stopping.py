@@ -1,0 +1,73 @@
+"""When to think again? The rules that end an epoch."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.validation import whole_number
+
+FOREVER = int(np.iinfo(np.int64).max)
+
+
+class Stopping(Protocol):
+    """What every stopping rule looks like.
+
+    ``eager`` says whether a used-up budget ends the epoch at once, or only when the epoch
+    would exceed it.
+    """
+
+    @property
+    def eager(self) -> bool:
+        """Whether the epoch ends as soon as a budget is used up."""
+        ...
+
+    def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How often each (group, action) may be visited in an epoch."""
+        ...
+
+    def longest(self, last_length: int) -> int:
+        """How many steps an epoch may have after one of ``last_length``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """An epoch ends when the count of some (group, action) has doubled.
+
+    Parameters
+    ----------
+    grow
+        None: nothing else ends it. A number: the epoch is also at most that many steps longer
+        than the one before. ``grow=1`` is the rule of TSDE (Ouyang et al. 2017), which
+        posterior sampling needs: the epoch ends when ``N_t(s, a) > 2 N_k(s, a)`` or
+        ``t > t_k + T_(k-1)``, where N_k are the counts and t_k the step at its start and
+        T_(k-1) the length of the one before (T_0 = 1).
+    eager
+        True: it ends as soon as ``v(s, a) = max(1, N_k(s, a))`` for some pair, v being the
+        visits inside the epoch (Algorithm `alg:sm.ucrl` of the paper). False: it ends when a
+        pair is about to be visited more often than that (UCRL2, Jaksch et al. 2010).
+
+    Examples
+    --------
+    >>> Doubling().budget(np.array([[0, 3]])).tolist()
+    [[1, 3]]
+    >>> Doubling(grow=1).longest(7)
+    8
+    """
+
+    grow: int | None = None
+    eager: bool = True
+
+    def __post_init__(self) -> None:
+        if self.grow is not None:
+            whole_number(self.grow, "grow", 0)
+
+    def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how often each (group, action) may be visited in this epoch."""
+        return np.maximum(1, visits) if self.grow is None else visits + 1
+
+    def longest(self, last_length: int) -> int:
+        """Return how many steps this epoch may have."""
+        return FOREVER if self.grow is None else last_length + self.grow

@@ -1,0 +1,194 @@
+"""Do symbols that are to be grouped have the same laws? Ours; not in the paper.
+
+Observations of one hidden state lead to the same law of what comes next under every action,
+pay the same, and come from the same law of what was before (emission is drawn afresh at every
+visit, whatever the policies were). The tests compare two laws by an unbiased estimate of their
+squared distance,
+
+    d = sum_y n_y (n_y - 1) / (n (n - 1)) + the same for m - 2 sum_y n_y m_y / (n m),
+
+whose standard error is known. Two questions are asked:
+
+- Equal enough? "I saw no difference" proves nothing where little was seen. So the burden is on
+  the merge: that the laws of what comes next under the action in question differ by more than
+  a fraction of what symbols typically differ by must be *rejected* at the level asked for. By
+  the paper's full-rank assumption (``asm:expansive``) hidden states do differ there.
+- Any contradiction? No law (next under any action, previous, rewards) may differ at a
+  level that a true group fails only rarely.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.stats import chi2, norm
+
+from romdp.counts import Counts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_HALF_SEEN = 50  # a symbol seen this often counts half when the typical difference is measured
+_FLOOR = 0.02  # of the size of the laws: a typical difference below it is taken for this one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Laws:
+    """Rows of counts, one law per symbol."""
+
+    rows: Any  # sparse (n_symbols, n_outcomes), float
+    totals: Floats
+    squares: Floats  # unbiased estimates of the squared length of each law
+
+    @classmethod
+    def of(cls, rows: Any) -> "_Laws":
+        counts = rows.astype(np.float64)
+        totals = np.asarray(counts.sum(axis=1)).ravel()
+        pairs = np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - totals
+        return cls(counts, totals, pairs / np.maximum(totals * (totals - 1), 1))
+
+    def products(self, symbols: Ints, anchor: int) -> Floats:
+        """Return the products of the laws of symbols with the law of the anchor."""
+        row = self.rows[[anchor]].toarray().ravel()
+        shared: Floats = self.rows[symbols] @ row
+        return shared / np.maximum(self.totals[symbols] * self.totals[anchor], 1)
+
+    def compare(self, symbols: Ints, anchor: int) -> "_Comparison":
+        n, m = self.totals[symbols], self.totals[anchor]
+        distance = self.squares[symbols] + self.squares[anchor]
+        distance = distance - 2 * self.products(symbols, anchor)
+        seen = (n >= 2) & (m >= 2)
+        rate = 1 / np.maximum(n, 1) + 1 / max(m, 1)
+        pooled = np.maximum(n * self.squares[symbols] + m * self.squares[anchor], 0)
+        size = np.clip(pooled / np.maximum(n + m, 1), 1e-12, 1.0)
+        largest = float(self.rows[[anchor]].max()) / max(m, 1)
+        return _Comparison(distance, rate, size, largest, seen)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Comparison:
+    """Estimated squared distances of some laws from one."""
+
+    distance: Floats
+    rate: Floats  # 1/n + 1/m
+    size: Floats  # squared length of the pooled law
+    largest: float  # largest probability in the law compared with
+    seen: Bools  # both seen at least twice
+
+    def p_values(self) -> Floats:
+        """Return the chance of such a distance if the laws are equal.
+
+        The squared difference is a weighted sum of chi-squares; it is read as one chi-square
+        with the same mean and variance.
+        """
+        mean = self.rate * (1 - self.size)
+        variance = 2 * self.rate**2 * self.size
+        degrees = 2 * mean**2 / variance
+        trivial = mean < 1e-12  # both laws certain: they agree or they do not
+        scaled = (self.distance + mean) * degrees / np.where(trivial, 1.0, mean)
+        chance = chi2.sf(scaled, np.maximum(degrees, 1e-12))
+        return np.where(self.seen & ~trivial, chance, 1.0)
+
+    def within(self, tolerance: Floats, quantile: float) -> Bools:
+        """Tell where a squared distance of the tolerance or more is rejected.
+
+        At such a distance the estimate has variance at most ``2 rate^2 size + 4 tolerance rate
+        p_max``, and its lower tail is lighter than a normal one.
+        """
+        spread = 2 * self.rate**2 * self.size + 4 * tolerance * self.rate * self.largest
+        return self.seen & (self.distance + quantile * np.sqrt(spread) <= tolerance)
+
+
+class Homogeneity:
+    """Tests on the pair counts of symbols (observations, or groups of them).
+
+    Parameters
+    ----------
+    counts : Counts
+        Of the symbols, over all steps.
+    resolution : float
+        The fraction of the typical squared difference between symbols that counts as none.
+    level : float
+        The chance allowed that two symbols that differ pass as equal.
+    doubt : float
+        The chance allowed that a true group is contradicted.
+    """
+
+    def __init__(self, counts: Counts, resolution: float, level: float, doubt: float) -> None:
+        matrix = counts.matrix()
+        n_actions = counts.n_actions
+        self._counts = counts
+        self._next = [_Laws.of(matrix[action::n_actions]) for action in range(n_actions)]
+        entries = matrix.tocoo()
+        pairs, following = entries.coords
+        shape = (counts.n_observations, counts.n_observations)
+        before = scipy.sparse.coo_array((entries.data, (following, pairs // n_actions)), shape)
+        self._previous = _Laws.of(before.tocsr())
+        self._resolution = resolution
+        self._quantile = float(norm.isf(level))
+        self._doubt = doubt
+
+    def tolerance(self, action: int) -> float:
+        """Return the squared difference of next laws that counts as none."""
+        laws = self._next[action]
+        seen = np.flatnonzero(laws.totals >= 2)
+        if len(seen) < 2:
+            return 0.0
+        weight = laws.totals[seen] / (laws.totals[seen] + _HALF_SEEN)
+        square = laws.squares[seen]
+        share = weight / laws.totals[seen]
+        mixture = share @ laws.rows[seen]
+        own = square * (1 - 1 / laws.totals[seen]) + 1 / laws.totals[seen]  # raw squared lengths
+        weights = weight.sum() ** 2 - (weight**2).sum()
+        lengths = 2 * (weight.sum() * (weight @ square) - weight**2 @ square)
+        products = mixture @ mixture - weight**2 @ own
+        typical = (lengths - 2 * products) / weights
+        size = 2 * float(weight @ square) / float(weight.sum())
+        return self._resolution * max(float(typical), _FLOOR * size)
+
+    def alike(self, action: int, symbols: Ints, anchor: int) -> Bools:
+        """Tell which symbols are known to lead where the anchor leads under an action."""
+        comparison = self._next[action].compare(symbols, anchor)
+        tolerance = np.full(len(symbols), self.tolerance(action))
+        return comparison.within(tolerance, self._quantile)
+
+    def contradicted(self, symbols: Ints, anchor: int) -> Bools:
+        """Tell which symbols differ from the anchor in any law or in what they pay."""
+        views = [*self._next, self._previous]
+        chances = [laws.compare(symbols, anchor).p_values() for laws in views]
+        chances.extend(
+            self._reward_chances(action, symbols, anchor) for action in range(len(self._next))
+        )
+        smallest: Floats = np.min(chances, axis=0)
+        return smallest < self._doubt / (len(chances) * max(len(symbols), 1))
+
+    def _reward_chances(self, action: int, symbols: Ints, anchor: int) -> Floats:
+        """Return the chance of such a difference of mean rewards between equal symbols."""
+        counts = self._counts
+        n = counts.visits[symbols, action].astype(np.float64)
+        m = float(counts.visits[anchor, action])
+        total = np.maximum(n + m, 1)
+        sums = counts.reward_sums[symbols, action] + counts.reward_sums[anchor, action]
+        squares = counts.reward_squares[symbols, action] + counts.reward_squares[anchor, action]
+        variance = np.maximum(squares / total - (sums / total) ** 2, 0)
+        means = counts.reward_means
+        gap = np.abs(means[symbols, action] - means[anchor, action])
+        seen = (n >= 2) & (m >= 2) & (gap > 1e-9)
+        error = np.sqrt(np.maximum(variance, 1e-300) * (1 / np.maximum(n, 1) + 1 / max(m, 1)))
+        return np.where(seen, 2 * norm.sf(np.where(seen, gap / error, 0.0)), 1.0)
+
+    def anchor(self, action: int, symbols: Ints) -> int:
+        """Return the symbol of a group that was seen most often with an action."""
+        return int(symbols[np.argmax(self._next[action].totals[symbols])])
+
+    def any_alike(self, action: int, symbols: Ints) -> bool:
+        """Tell whether any two of the symbols could pass: if not, nothing need be proposed."""
+        totals = self._next[action].totals
+        by_visits = symbols[np.argsort(-totals[symbols], kind="stable")]
+        return any(
+            self.alike(action, by_visits[i + 1 :], int(by_visits[i])).any()
+            for i in range(len(by_visits) - 1)
+        )

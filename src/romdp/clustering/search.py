@@ -1,0 +1,214 @@
+"""The search for the grouping with the highest score: climb, merge, split, from several starts."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.blockmodel import Blocks, Rule, best_rule, make_blocks, make_rules
+from romdp.clustering.links import Links
+from romdp.clustering.merging import apply_merges, merge_greedily
+from romdp.clustering.rewardlaw import RewardLaw
+from romdp.clustering.splitting import try_split
+from romdp.clustering.starts import embed, k_means
+from romdp.clustering.sweeping import sweep
+
+_NO_DRAWS = np.empty(0)
+_NO_MARGINS = np.empty((0, 2))
+_MOST_SWEEPS = 50
+_FEW_SWEEPS = 3  # between merges
+_PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
+_SLACK = 30.0  # how far merging goes on below its best score, to show the curve
+_CORE = 4000  # observations that a spectral start embeds; the others are placed by score
+_MOST_DIMENSIONS = 40
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A grouping in the search: its blocks, the rule with the best alpha, and the score."""
+
+    blocks: Blocks
+    rule: Rule
+    score: float
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; none of them is empty."""
+        return self.blocks.size.size
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The group of each observation, -1 for none."""
+        return self.blocks.labels
+
+
+class Search:
+    """The data as the search needs them, and its steps; each step returns a new `Grouping`.
+
+    Parameters
+    ----------
+    links, law
+        Transitions and rewards.
+    rng
+        Of the starts and of the order of sweeps.
+    integrated
+        Which score: integrated likelihood, or BIC.
+    n_states
+        The number of groups; None to let the score choose.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        law: RewardLaw,
+        rng: np.random.Generator,
+        *,
+        integrated: bool = True,
+        n_states: int | None = None,
+    ) -> None:
+        self.links = links
+        self.law = law
+        self.rng = rng
+        self.n_states = n_states
+        out_totals = links.out_totals()
+        self.degree = links.in_totals() + out_totals
+        self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
+        self.rules = make_rules(law, int(out_totals.sum()), integrated=integrated)
+        self.curve: dict[int, float] = {}
+
+    def grouping(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
+        """Count and score a grouping."""
+        return self._scored(make_blocks(self.links, self.law.parts, labels, n_groups))
+
+    def _scored(self, blocks: Blocks) -> Grouping:
+        return Grouping(blocks, *best_rule(self.rules, blocks))
+
+    def _note(self, n_groups: int, score: float) -> None:
+        self.curve[n_groups] = max(self.curve.get(n_groups, -np.inf), score)
+
+    def _sweep(
+        self, grouping: Grouping, order: NDArray[np.int64], temperature: float = 0.0
+    ) -> int:
+        """Sweep once, in place."""
+        draws = self.rng.random(len(order)) if temperature > 0 else _NO_DRAWS
+        allowed = np.arange(grouping.n_groups)
+        return sweep(
+            self.links,
+            self.law.parts,
+            grouping.rule,
+            grouping.blocks,
+            order,
+            allowed,
+            temperature,
+            draws,
+            _NO_MARGINS,
+        )
+
+    def climb(self, start: Grouping, most_sweeps: int = _MOST_SWEEPS) -> Grouping:
+        """Sweep until nothing moves."""
+        current = replace(start, blocks=_copy(start.blocks))
+        for _ in range(most_sweeps):
+            if self._sweep(current, self.rng.permutation(self.seen)) == 0:
+                break
+        found = self._scored(current.blocks)
+        self._note(found.n_groups, found.score)
+        return found
+
+    def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
+        """Place every seen observation that has no group yet, the most frequent first."""
+        current = self.grouping(labels, n_groups)
+        missing = self.seen[labels[self.seen] < 0]
+        if len(missing) == 0:
+            return current
+        self._sweep(current, missing[np.argsort(-self.degree[missing], kind="stable")])
+        return self._scored(current.blocks)
+
+    def merge(self, start: Grouping) -> Grouping:
+        """Merge and sweep in turn, down to the best number of groups or to the given one."""
+        current = start
+        while True:
+            merges = merge_greedily(
+                current.rule,
+                current.blocks,
+                self.n_states or 1,
+                np.inf if self.n_states else _SLACK,
+            )
+            after = current.score + np.cumsum(merges.gain)
+            for done, value in enumerate(after, start=1):
+                self._note(current.n_groups - done, float(value))
+            if self.n_states is not None:
+                wanted = len(after)
+            else:
+                rises = len(after) > 0 and after.max() > current.score
+                wanted = int(np.argmax(after)) + 1 if rises else 0
+            if wanted == 0:
+                return current
+            allowed = max(1, int((1.0 - _PACE) * current.n_groups))
+            labels, n_groups = apply_merges(
+                current.labels, current.n_groups, merges, min(wanted, allowed)
+            )
+            current = self.climb(self.grouping(labels, n_groups), _FEW_SWEEPS)
+
+    def split(self, start: Grouping, *, force: bool = False) -> Grouping:
+        """Split every group that gains by it; with ``force`` the one that gains most, or loses least."""
+        current = start
+        forced: tuple[Blocks, float] | None = None
+        for group in range(start.n_groups):
+            trial = try_split(
+                self.links, self.law, current.rule, current.blocks, group, self.rng
+            )
+            if trial is None:
+                continue
+            if force:
+                forced = trial if forced is None or trial[1] > forced[1] else forced
+            elif trial[1] > current.score + 1e-6:
+                current = Grouping(trial[0], current.rule, trial[1])
+        if forced is not None:
+            current = self._scored(forced[0])
+        return current
+
+    def polish(self, start: Grouping) -> Grouping:
+        """Climb, merge and split until the score no longer rises."""
+        best = self.climb(self.merge(start))
+        while self.n_states is not None and best.n_groups < min(self.n_states, len(self.seen)):
+            best = self.climb(self.split(best, force=True))
+        for _ in range(_ROUNDS):
+            more = self.split(best)
+            if more.n_groups == best.n_groups:
+                break
+            found = self.climb(self.merge(self.climb(more)))
+            if found.score <= best.score + 1e-6:
+                break
+            best = found
+        return best
+
+    def spectral(self, n_groups: int) -> Grouping:
+        """Group by k-means on the spectral embedding; rare observations are placed by score."""
+        core = self.seen[np.argsort(-self.degree[self.seen], kind="stable")][:_CORE]
+        points = embed(self.links, core, min(n_groups, _MOST_DIMENSIONS), self.rng)
+        weights = self.degree[core].astype(np.float64)
+        found = k_means(points, weights, n_groups, self.rng, restarts=2)
+        groups, compact = np.unique(found, return_inverse=True)
+        labels = np.full(self.links.n_observations, -1)
+        labels[core] = compact
+        return self.complete(labels, len(groups))
+
+    def random(self, n_groups: int) -> Grouping:
+        """Deal the observations at random."""
+        labels = np.full(self.links.n_observations, -1)
+        labels[self.seen] = self.rng.permutation(np.arange(len(self.seen)) % n_groups)
+        return self.grouping(labels, min(n_groups, len(self.seen)))
+
+    def warm(self, labels: NDArray[np.int64]) -> Grouping:
+        """Start from another grouping of the same observations."""
+        seen = np.zeros(len(labels), np.bool_)
+        seen[self.seen] = True
+        groups, compact = np.unique(labels[seen & (labels >= 0)], return_inverse=True)
+        start = np.full(len(labels), -1)
+        start[seen & (labels >= 0)] = compact
+        return self.complete(start, len(groups))
+
+
+def _copy(blocks: Blocks) -> Blocks:
+    return Blocks(*(array.copy() for array in blocks))

@@ -1,0 +1,135 @@
+"""Answers to the first question that need no learning, and ways to combine answers."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.triples import Triples
+from romdp.validation import real_number
+
+_COUNTS = frozenset({"counts"})
+
+
+@dataclass(frozen=True)
+class Singletons:
+    """Every observation is a group of its own: UCRL2 and PSRL."""
+
+    needs = frozenset[str]()
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Return the identity."""
+        if previous.is_identity:
+            return previous
+        return Partition.singletons(previous.n_observations)
+
+
+@dataclass(frozen=True, init=False)
+class Known:
+    """The grouping is given: the oracle.
+
+    Parameters
+    ----------
+    labels
+        The group of every observation, such as ``world.labels``.
+    """
+
+    partition: Partition
+    needs = frozenset[str]()
+
+    def __init__(self, labels: ArrayLike | Partition) -> None:
+        given = labels if isinstance(labels, Partition) else Partition(labels)
+        object.__setattr__(self, "partition", given)
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Return what is known."""
+        if self.partition.n_observations != previous.n_observations:
+            raise InvalidInputError(
+                f"the known grouping has {self.partition.n_observations} observations, the "
+                f"world has {previous.n_observations}; pass the labels of this world"
+            )
+        return self.partition
+
+
+@dataclass(frozen=True, init=False)
+class Chain:
+    """Several clusterers one after the other; each starts from the grouping before it.
+
+    ``Chain(Spectral(), Overlap(5))`` is SL-UCRL's answer to the first question.
+    """
+
+    clusterers: tuple[Clusterer, ...]
+
+    def __init__(self, *clusterers: Clusterer) -> None:
+        if not clusterers:
+            raise InvalidInputError("Chain() is empty; pass at least one clusterer")
+        object.__setattr__(self, "clusterers", clusterers)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What any of them reads."""
+        return frozenset().union(*(clusterer.needs for clusterer in self.clusterers))
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Apply them in order; triples follow the grouping that each step leaves."""
+        for clusterer in self.clusterers:
+            grouping = clusterer.regroup(evidence, previous, rng)
+            if evidence.triples is not None and grouping != previous:
+                evidence = _in_groups(evidence, previous, grouping)
+            previous = grouping
+        return previous
+
+
+@dataclass(frozen=True)
+class Spaced:
+    """A clusterer that is asked only when the steps have grown by a factor since it last was.
+
+    Parameters
+    ----------
+    clusterer
+        Who is asked.
+    growth
+        It is asked at the first epoch after each power of ``growth``; larger than 1.
+    """
+
+    clusterer: Clusterer
+    growth: float = 1.25
+
+    def __post_init__(self) -> None:
+        real_number(self.growth, "growth", 1, open_low=True)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the clusterer reads."""
+        return self.clusterer.needs
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Ask the clusterer if a power of ``growth`` lies between the last epoch and now."""
+        if _power(evidence.step, self.growth) == _power(evidence.last_step, self.growth):
+            return previous
+        return self.clusterer.regroup(evidence, previous, rng)
+
+
+def _power(step: int, growth: float) -> int:
+    return math.floor(math.log(step) / math.log(growth)) if step > 0 else -1
+
+
+def _in_groups(evidence: Evidence, previous: Partition, grouping: Partition) -> Evidence:
+    """Rewrite the triples from the groups of ``previous`` to those of a coarser grouping."""
+    triples: Triples | None = None
+    if evidence.triples is not None and previous.refines(grouping):
+        first = np.unique(previous.labels, return_index=True)[1]
+        triples = evidence.triples.relabel(Partition(grouping.labels[first]))
+    return Evidence(evidence.counts, triples, evidence.step, evidence.last_step, evidence.delta)

@@ -1,0 +1,99 @@
+"""Splits: a group is cut in two along the direction in which its members differ most."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.blockmodel import Blocks, Rule, score
+from romdp.clustering.links import Links
+from romdp.clustering.rewardlaw import GAUSSIAN, RewardLaw
+from romdp.clustering.sweeping import group_profiles, relabel, sweep
+
+_MOST_MEMBERS = 2000  # that the direction is found from
+_POWER_STEPS = 12
+_SWEEPS = 8
+
+
+def add_slot(blocks: Blocks) -> Blocks:
+    """Copy the blocks, with one more group that is empty."""
+    moves = np.pad(blocks.moves, ((0, 1), (0, 0), (0, 1)))
+    out, into, size, pay = (
+        np.pad(array, ((0, 1), *((0, 0) for _ in array.shape[1:]))) for array in blocks[2:]
+    )
+    return Blocks(blocks.labels.copy(), moves, out, into, size, pay)
+
+
+def try_split(
+    links: Links,
+    law: RewardLaw,
+    rule: Rule,
+    blocks: Blocks,
+    group: int,
+    rng: np.random.Generator,
+) -> tuple[Blocks, float] | None:
+    """Cut a group in two, let its members choose, and score the result.
+
+    Returns the new blocks, whose last group is new, and their score; None if the group cannot be
+    split.
+    """
+    members = np.flatnonzero(blocks.labels == group)
+    if len(members) < 2:
+        return None
+    shown = members
+    if len(members) > _MOST_MEMBERS:
+        shown = np.sort(rng.choice(members, _MOST_MEMBERS, replace=False))
+    side = _direction(_residuals(links, law, blocks, shown), rng) > 0
+    if side.all() or not side.any():
+        return None
+    trial = add_slot(blocks)
+    new = trial.size.size - 1
+    relabel(links, law.parts, trial, shown[side], new)
+    allowed = np.array([group, new])
+    for _ in range(_SWEEPS):
+        order = rng.permutation(members)
+        if not sweep(
+            links, law.parts, rule, trial, order, allowed, 0.0, np.empty(0), np.empty((0, 2))
+        ):
+            break
+    return trial, float(score(rule, trial))
+
+
+def _residuals(
+    links: Links, law: RewardLaw, blocks: Blocks, members: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Compare each member's counts with those of its group: (count - expected) / root."""
+    n_slots, n_actions = blocks.out.shape
+    flat = group_profiles(links, blocks.labels, members, n_slots)
+    half = n_slots * n_actions
+    leads = flat[:, :half].reshape(-1, n_actions, n_slots)
+    columns = [_excess(leads), _excess(flat[:, half:])]
+    pay = law.parts[members]
+    if law.code == GAUSSIAN:
+        visits, sums = pay[..., 0], pay[..., 1]
+        mean = sums.sum(axis=0) / np.maximum(visits.sum(axis=0), 1.0)
+        columns.append((sums - visits * mean) / np.sqrt(visits + 1.0))
+    elif law.code:
+        columns.append(_excess(pay))
+    return np.concatenate([block.reshape(len(members), -1) for block in columns], axis=1)
+
+
+def _excess(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Subtract what members would have if each were like the group as a whole (last axis)."""
+    law = counts.sum(axis=0)
+    law = law / np.maximum(law.sum(axis=-1, keepdims=True), 1.0)
+    expected = counts.sum(axis=-1, keepdims=True) * law
+    excess: NDArray[np.float64] = (counts - expected) / np.sqrt(expected + 0.5)
+    return excess
+
+
+def _direction(
+    residuals: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Find the leading left singular vector, by power iteration."""
+    vector = rng.standard_normal(len(residuals))
+    for _ in range(_POWER_STEPS):
+        vector = residuals @ (vector @ residuals)
+        norm = float(np.linalg.norm(vector))
+        if norm == 0.0:
+            break
+        vector = vector / norm
+    return vector

@@ -1,0 +1,7 @@
+"""An agent in a world: compiled for a ROMDP, stepped for a Gymnasium environment."""
+
+from romdp.playing.online import Online
+from romdp.playing.player import Epoch, Playing, epochs, play
+from romdp.playing.run import Run
+
+__all__ = ["Epoch", "Online", "Playing", "Run", "epochs", "play"]

@@ -1,0 +1,206 @@
+"""An agent inside somebody's own loop."""
+
+import os
+from typing import Any, Self
+
+import numpy as np
+
+from romdp.agents.agent import Agent, AgentState
+from romdp.description import describe, fingerprint
+from romdp.errors import InvalidInputError, MisuseError, StorageError
+from romdp.partition import Partition
+from romdp.playing.stages import checked_range, unit_reward
+from romdp.randomness import Seed, seed_sequence
+from romdp.storage import read_arrays, write_arrays
+from romdp.validation import whole_number
+
+_KIND, _VERSION = "online agent", 1
+_NONE = -1
+
+
+class Online:
+    """An agent for people who own the loop.
+
+    Call `act` with what is seen, do what it says, and tell it with `observe` what came of it::
+
+        observation = ...
+        while True:
+            action = online.act(observation)
+            reward, observation = ...
+            online.observe(reward, observation)
+
+    Parameters
+    ----------
+    agent
+        An `Agent`, such as ``romdp.LCPSRL()``.
+    n_observations, n_actions
+        How many there can be. With `romdp.Vocabulary` in front, observations need not be known
+        in advance: n_observations is then its capacity.
+    seed
+        The same seed and the same experience give the same actions.
+    reward_range
+        The smallest and the largest reward; [0, 1] by default.
+
+    Notes
+    -----
+    A wrong call (an observation out of range, a reward that is not a number, `observe` before
+    `act`) raises and leaves the agent as it was.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> online = Online(romdp.UCRL2(), n_observations=2, n_actions=1)
+    >>> online.act(0)
+    0
+    >>> online.observe(1.0, 1)
+    >>> online.n_steps
+    1
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        n_observations: int,
+        n_actions: int,
+        seed: Seed = 0,
+        *,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        self._agent = agent
+        self._seed = seed_sequence(seed)
+        self._state = agent.start(n_observations, n_actions, self._seed)
+        self._n_observations = self._state.recorder.n_observations
+        self._n_actions = self._state.recorder.n_actions
+        self._range = checked_range(reward_range)
+        self._observation = _NONE  # what `act` was last called with, until `observe`
+        self._action = _NONE
+        self._ended: tuple[int, int, float] | None = None  # a terminated step, until the restart
+
+    @property
+    def n_steps(self) -> int:
+        """Steps that have been counted."""
+        return self._state.step
+
+    @property
+    def partition(self) -> Partition:
+        """The present grouping."""
+        return self._state.partition
+
+    def act(self, observation: int) -> int:
+        """Choose an action for what is seen now.
+
+        Asked twice for the same step, it answers for the last observation.
+        """
+        seen = self._checked(observation, "observation")
+        self._restart(seen)
+        if self._state.must_think(seen):
+            self._state.think()
+        self._observation, self._action = seen, int(self._state.table[seen])
+        return self._action
+
+    def observe(
+        self,
+        reward: float,
+        next_observation: int | None = None,
+        *,
+        terminated: bool = False,
+        truncated: bool = False,
+        action: int | None = None,
+    ) -> None:
+        """Say what came of the last action.
+
+        Parameters
+        ----------
+        reward
+            In the ``reward_range``.
+        next_observation
+            What is seen now; needed unless the episode has ended.
+        terminated
+            The episode is over and a new one begins: the step counts as leading to what `act`
+            (or `reset`) is called with next.
+        truncated
+            The episode was cut: the step counts its reward and no transition.
+        action
+            What was done, if it was not what `act` said.
+        """
+        if self._observation == _NONE:
+            raise MisuseError("observe() before act(): call act(observation) first")
+        unit = unit_reward(reward, self._range, self._state.step)
+        taken = self._action if action is None else whole_number(action, "action", 0)
+        if taken >= self._n_actions:
+            raise InvalidInputError(f"action is {taken}; there are {self._n_actions} actions")
+        following = _NONE
+        if next_observation is not None:
+            following = self._checked(next_observation, "next_observation")
+        elif not (terminated or truncated):
+            raise InvalidInputError(
+                "next_observation is missing; only a terminated or truncated step has none"
+            )
+        if terminated:
+            self._ended = (self._observation, taken, unit)
+        else:
+            known = _NONE if truncated else following
+            self._state.learn(self._observation, taken, unit, known)
+        self._observation = _NONE
+
+    def reset(self, observation: int | None = None) -> None:
+        """Say that the environment was restarted.
+
+        An action that was chosen and not observed is forgotten. With the ``observation`` that
+        the restart shows, a terminated step before it is counted at once; else by `act`.
+        """
+        seen = None if observation is None else self._checked(observation, "observation")
+        self._observation = _NONE
+        if seen is not None:
+            self._restart(seen)
+
+    def _restart(self, seen: int) -> None:
+        if self._ended is not None:
+            observation, action, reward = self._ended
+            self._state.learn(observation, action, reward, seen)
+            self._ended = None
+
+    def _checked(self, value: Any, name: str) -> int:
+        return whole_number(value, name, 0, self._n_observations - 1)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent's state, whole or not at all."""
+        ended = self._ended or (_NONE, _NONE, 0.0)
+        facts = {
+            "agent": fingerprint(self._agent),
+            "sizes": [self._n_observations, self._n_actions],
+            "seed": describe([self._seed.entropy, list(self._seed.spawn_key)]),
+            "reward_range": list(self._range),
+        }
+        arrays = {
+            **self._state.arrays(),
+            "pending": np.array([self._observation, self._action, ended[0], ended[1]], np.int64),
+            "pending_reward": np.array(ended[2]),
+        }
+        write_arrays(path, _KIND, _VERSION, arrays, facts)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], agent: Agent) -> Self:
+        """Go on from a saved state; ``agent`` must be the one that was saved."""
+        arrays, facts = read_arrays(path, _KIND, _VERSION)
+        if facts["agent"] != fingerprint(agent):
+            raise StorageError(
+                f"{path} holds the state of another agent than {agent.name!r}; pass the agent "
+                "that was saved, with the same settings"
+            )
+        entropy, spawn_key = facts["seed"]
+        seed = np.random.SeedSequence(entropy, spawn_key=tuple(spawn_key))
+        n_observations, n_actions = facts["sizes"]
+        low, high = facts["reward_range"]
+        online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
+        online._state = AgentState.from_arrays(agent, n_observations, n_actions, seed, arrays)
+        online._observation, online._action, *ended = arrays["pending"].tolist()
+        if ended[0] != _NONE:
+            online._ended = (ended[0], ended[1], float(arrays["pending_reward"]))
+        return online
+
+    def __repr__(self) -> str:
+        return (
+            f"Online(agent={self._agent.name!r}, n_steps={self.n_steps}, "
+            f"n_clusters={self.partition.n_clusters})"
+        )

@@ -1,0 +1,128 @@
+"""What came of it: the result of a run."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.partition import Partition
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.axes import Axes
+
+EPOCH_COLUMNS = np.dtype(
+    [
+        ("start", np.int64),
+        ("length", np.int64),
+        ("n_clusters", np.int64),
+        ("gain", np.float64),
+        ("sweeps", np.int64),
+    ]
+)
+"""The columns of ``run.epochs``."""
+
+_PER_DECADE = 20
+
+
+def log_spaced(steps: int) -> NDArray[np.int64]:
+    """Return the steps at which figures are kept: twenty a decade, whatever ``steps`` is.
+
+    Examples
+    --------
+    >>> log_spaced(20).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 16, 18, 20]
+    """
+    count = int(np.ceil(_PER_DECADE * np.log10(max(steps, 1)))) + 1
+    grid = np.unique(np.rint(10.0 ** (np.arange(count + 1) / _PER_DECADE)).astype(np.int64))
+    return grid[grid <= steps]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The figures of a run, its epochs and its final grouping.
+
+    Attributes
+    ----------
+    steps
+        Log-spaced steps and the last one; the three figures below are taken there.
+    reward
+        The reward collected so far, in the environment's own units.
+    regret
+        The paper's: ``steps * rho* - reward``. NaN where no model is known.
+    pseudo_regret
+        The same with the mean reward of each hidden state and action in place of the reward
+        that was drawn; far less noisy. NaN where no model is known.
+    epochs
+        A record array with the columns start (the first epoch starts at step 0), length,
+        n_clusters, gain (optimistic or sampled) and sweeps. The last epoch may be unfinished.
+    partition
+        The final grouping.
+    groupings
+        The grouping whenever it changed: pairs (number of the epoch, grouping).
+    agent, seed
+        The agent's name and the seed.
+    """
+
+    steps: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    regret: NDArray[np.float64]
+    pseudo_regret: NDArray[np.float64]
+    epochs: "np.recarray[Any, Any]" = field(repr=False)
+    partition: Partition
+    groupings: tuple[tuple[int, Partition], ...] = field(repr=False)
+    agent: str
+    seed: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"Run(agent={self.agent!r}, steps={self.steps[-1]}, reward={self.reward[-1]:.6g}, "
+            f"regret={self.regret[-1]:.6g}, pseudo_regret={self.pseudo_regret[-1]:.6g}, "
+            f"epochs={len(self.epochs)}, n_clusters={self.partition.n_clusters})"
+        )
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return the figures as an Arrow table: step, reward, regret, pseudo_regret, n_clusters."""
+        import pyarrow
+
+        return pyarrow.table(self._columns())
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the figures as a pandas frame, with the columns of `to_arrow`."""
+        import pandas
+
+        return pandas.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        epoch = np.searchsorted(self.epochs.start, self.steps - 1, side="right") - 1
+        return {
+            "step": self.steps,
+            "reward": self.reward,
+            "regret": self.regret,
+            "pseudo_regret": self.pseudo_regret,
+            "n_clusters": self.epochs.n_clusters[epoch],
+        }
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the regret against the square root of the step (needs matplotlib).
+
+        Pseudo-regret as a line, regret as a thin one behind it; where no model is known, the
+        reward per step instead. A new figure is made where no axes are given.
+        """
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            axes = Figure(figsize=(6, 4), layout="constrained").subplots()
+        root = np.sqrt(self.steps)
+        if np.isnan(self.regret[-1]):
+            axes.plot(root, self.reward / self.steps, label=self.agent)
+            axes.set_ylabel("reward per step")
+        else:
+            (line,) = axes.plot(root, self.pseudo_regret, label=self.agent)
+            axes.plot(root, self.regret, color=line.get_color(), linewidth=0.6, alpha=0.6)
+            axes.set_ylabel("regret (thick: pseudo-regret)")
+        axes.set_xlabel("square root of the step")
+        axes.legend()
+        return axes

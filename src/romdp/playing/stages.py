@@ -1,0 +1,203 @@
+"""Where an agent plays: a compiled world, or somebody's Gymnasium environment."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.agents.agent import AgentState
+from romdp.errors import InvalidInputError, MisuseError, StructureError
+from romdp.mdp import MDP
+from romdp.playing.spaces import Numbering
+from romdp.randomness import Seed, stream
+from romdp.romdp import ROMDP, as_romdp
+from romdp.validation import real_number
+from romdp.worlds.simulator import Simulator
+
+_WORLD = 0  # the stream of the seed that the world draws from
+
+
+class Stage(Protocol):
+    """What a run needs of the place where it happens."""
+
+    n_observations: int
+    n_actions: int
+    gain: float
+    mean_reward: NDArray[np.float64] | None
+    reward_range: tuple[float, float]
+
+    @property
+    def observation(self) -> int:
+        """What is seen now."""
+        ...
+
+    def advance(self, state: AgentState, steps: int) -> None:
+        """Follow the agent's table until its epoch is over or the steps are used up."""
+        ...
+
+    def describe(self) -> Any:
+        """Name the place, for a checkpoint's fingerprint."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that a checkpoint must hold."""
+        ...
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to where `arrays` was taken."""
+        ...
+
+
+def stage_for(
+    world: Any, seed: Seed, reward_range: tuple[float, float] | None = None
+) -> "CompiledStage | SteppedStage":
+    """Choose the stage for a ROMDP, an MDP or a Gymnasium environment."""
+    if isinstance(world, gymnasium.Env):
+        return SteppedStage(world, seed, reward_range)
+    if reward_range is not None:
+        raise InvalidInputError("reward_range is for Gymnasium environments; a world has [0, 1]")
+    return CompiledStage(world, seed)
+
+
+def known_gain(world: ROMDP) -> float:
+    """Return the optimal gain, NaN where there is no single one."""
+    try:
+        return world.hidden.gain
+    except StructureError:
+        return float("nan")
+
+
+class CompiledStage:
+    """A `ROMDP` or `MDP`, stepped by the compiled simulator."""
+
+    reward_range = (0.0, 1.0)
+
+    def __init__(self, world: ROMDP | MDP, seed: Seed) -> None:
+        self._world = as_romdp(world)
+        self._simulator = Simulator(self._world, stream(seed, _WORLD))
+        self.n_observations = self._world.n_observations
+        self.n_actions = self._world.n_actions
+        self.gain = known_gain(self._world)
+        self.mean_reward: NDArray[np.float64] | None = self._world.reward[self._world.labels]
+
+    @property
+    def observation(self) -> int:
+        """What the world shows now."""
+        return self._simulator.observation
+
+    def advance(self, state: AgentState, steps: int) -> None:
+        """Run the compiled loop."""
+        eager = state.agent.stopping.eager
+        done, stopped = self._simulator.run(
+            state.table, state.recorder, steps, state.purse, state.budget, eager
+        )
+        state.step += done
+        if stopped:
+            state.end_epoch()
+
+    def describe(self) -> Any:
+        """Name the world by its content."""
+        world = self._world
+        return [
+            world.transition,
+            world.reward,
+            world.labels,
+            world.observation_chance,
+            world.initial,
+            world.reward_law,
+        ]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Where the world stands."""
+        return self._simulator.arrays()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go back there."""
+        self._simulator.restore(arrays)
+
+
+class SteppedStage:
+    """A Gymnasium environment, restarted when an episode ends.
+
+    A terminated step leads to the observation that the restart shows; a truncated one counts
+    its reward and no transition. Rewards are rescaled from ``reward_range`` to [0, 1].
+    """
+
+    def __init__(
+        self, env: Any, seed: Seed, reward_range: tuple[float, float] | None = None
+    ) -> None:
+        self._env = env
+        self._observations = Numbering(env.observation_space, "observation")
+        self._actions = Numbering(env.action_space, "action")
+        self.n_observations, self.n_actions = self._observations.size, self._actions.size
+        self.reward_range = checked_range(reward_range)
+        world = getattr(env.unwrapped, "world", None)
+        known = isinstance(world, ROMDP) and self.n_observations == world.n_observations
+        self.gain = known_gain(world) if known else float("nan")
+        self.mean_reward = world.reward[world.labels] if known else None
+        first = int(stream(seed, _WORLD).generate_state(1)[0])
+        shown, _ = env.reset(seed=first)
+        self._observation = self._observations.encode(shown)
+
+    @property
+    def observation(self) -> int:
+        """What the environment shows now, numbered."""
+        return self._observation
+
+    def advance(self, state: AgentState, steps: int) -> None:
+        """Step the environment."""
+        for _ in range(steps):
+            if state.must_think(self._observation):
+                return
+            action = int(state.table[self._observation])
+            shown, reward, terminated, truncated, _ = self._env.step(self._actions.decode(action))
+            unit = unit_reward(reward, self.reward_range, state.step)
+            if terminated or truncated:
+                shown, _ = self._env.reset()
+            following = self._observations.encode(shown)
+            unknown = truncated and not terminated
+            state.learn(self._observation, action, unit, -1 if unknown else following)
+            self._observation = following
+
+    def describe(self) -> Any:
+        """Name the environment; it cannot be told from another of the same name."""
+        return repr(self._env)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Refuse: nobody can save somebody else's environment."""
+        raise MisuseError(
+            "a Gymnasium environment cannot be saved, so its run has no checkpoint; play without "
+            "checkpoint=, or use romdp.Online, whose agent can be saved"
+        )
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse, as `arrays` does."""
+        self.arrays()
+
+
+def checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float]:
+    """Check the range that rewards lie in; [0, 1] by default."""
+    if reward_range is None:
+        return 0.0, 1.0
+    try:
+        low, high = reward_range
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"reward_range is {reward_range!r}; pass two numbers (low, high)"
+        ) from None
+    low = real_number(low, "reward_range[0]")
+    return low, real_number(high, "reward_range[1]", low, open_low=True)
+
+
+def unit_reward(reward: Any, reward_range: tuple[float, float], step: int) -> float:
+    """Rescale a reward to [0, 1]; one outside its range is refused."""
+    low, high = reward_range
+    unit = (real_number(reward, f"reward of step {step + 1}") - low) / (high - low)
+    if not -1e-9 <= unit <= 1.0 + 1e-9:
+        raise InvalidInputError(
+            f"reward {reward} of step {step + 1} lies outside [{low:g}, {high:g}]; pass "
+            "reward_range=(low, high) with the smallest and largest reward that can occur"
+        )
+    return min(max(unit, 0.0), 1.0)
