@@ -100,6 +100,10 @@ def test_state_reduction_agrees_with_a_linear_solve(seed, n, density):
         assert np.array_equal(before, after)  # nothing of the caller's is overwritten
 
 
+def test_the_total_over_no_states_is_empty():
+    assert chains.expected_total(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).shape == (0,)
+
+
 def plain_reduce(inside, leaving):
     """The kernel's twin: one state after another, a whole matrix update at a time."""
     inside, leaving = inside.copy(), leaving.copy()

@@ -92,16 +92,18 @@ def test_gains_that_depend_on_the_start_are_refused():
     assert mdp.policy_bias([1, 0, 0]) == pytest.approx([-0.7, 0.0, 0.0])
 
 
+def rarely_crossed(rare):
+    """Two states that are hardly ever left; action 1 leaves them sooner."""
+    leave = rare * np.array([[1, 2], [1, 3]])
+    transition = np.stack([1 - leave, leave], axis=2)
+    transition[1] = transition[1, :, ::-1]
+    return MDP(transition, [[0.1, 0.5], [1.0, 0.9]])
+
+
 def test_a_solution_that_rounding_makes_uncertain_is_refused():
-    rare = 1e-13
-    transition = [[[1 - rare, rare], [1.0, 0.0]], [[rare, 1 - rare], [rare, 1 - rare]]]
-    mdp = MDP(transition, [[0.0, 0.5], [1.0, 0.9]])
-    try:
-        gain = mdp.gain
-    except StructureError as error:
-        assert "optimality equations hold only" in str(error)  # noqa: PT017
-    else:
-        assert gain == pytest.approx(0.5)
+    assert rarely_crossed(1e-9).gain == pytest.approx((2 * 1.0 + 0.5) / 3)
+    with pytest.raises(StructureError, match="optimality equations hold only up to"):
+        _ = rarely_crossed(1e-14).gain
 
 
 def test_diameter_and_return_time():

@@ -234,6 +234,8 @@ def test_hits_by_chance_equal_a_split_state(longest, mdp):
 def test_a_hit_of_no_chance_never_comes():
     found = solvers.hitting_times(np.full((2, 1, 2), 0.5), chance=[0.0, 1.0])
     assert found.tolist() == [[np.inf, 2.0], [np.inf, 2.0]]
+    found = solvers.hitting_times(np.full((2, 1, 2), 0.5), chance=[1e-320, 1e-3])
+    assert found.tolist() == [[np.inf, 2000.0], [np.inf, 2000.0]]
 
 
 @pytest.mark.parametrize("longest", [False, True])
@@ -253,10 +255,11 @@ def test_hitting_times_of_many_states_solve_their_equation(longest, alpha):
 def test_sweeps_and_policy_iteration_agree(longest):
     transition = np.random.default_rng(6).dirichlet(np.ones(25), size=(25, 3))
     targets = np.arange(25)
-    swept = solvers._sweep(transition.reshape(-1, 25), (25, 3), targets, longest)
+    pairs = transition.reshape(-1, 25)
+    swept = solvers._sweep(pairs, np.ones((25, 25)), targets, longest)
     everywhere, way = np.ones(25, bool), np.ones(25, np.int64)
     for target in range(25):
-        direct = solvers._passage_times(transition, target, way, everywhere, longest)
+        direct = solvers._passage_times(transition, pairs, target, way, everywhere, longest)
         assert swept[:, target] == pytest.approx(direct, rel=1e-11)
 
 

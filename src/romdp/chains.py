@@ -156,8 +156,8 @@ def _ordering(matrix: Floats) -> NDArray[np.intp]:
     n = len(matrix)
     if n < 64 or np.count_nonzero(matrix) > _SPARSE * n * n:
         return np.arange(n)
-    from scipy.sparse import csr_array  # noqa: PLC0415  (slow to import)
-    from scipy.sparse.csgraph import reverse_cuthill_mckee  # noqa: PLC0415
+    from scipy.sparse import csr_array  # slow to import
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     return np.asarray(reverse_cuthill_mckee(csr_array(matrix)), np.intp)
 
@@ -180,6 +180,8 @@ def expected_total(inside: Floats, leaving: Floats, earned: Floats) -> Floats:
     >>> expected_total(np.array([[0.75]]), np.array([0.25]), np.array([1.0]))
     array([4.])
     """
+    if not earned.size:
+        return np.zeros(0)
     order = _ordering(inside)
     matrix = inside[np.ix_(order, order)]
     totals = earned[order]
@@ -219,8 +221,8 @@ def classes(matrix: Floats) -> Classes:
     >>> [members.tolist() for members in found.recurrent], found.transient.tolist()
     ([[1], [2]], [0])
     """
-    from scipy.sparse import csr_array  # noqa: PLC0415  (slow to import)
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+    from scipy.sparse import csr_array  # slow to import
+    from scipy.sparse.csgraph import connected_components
 
     edges = csr_array(np.asarray(matrix > 0, np.int8))
     n_components, component = connected_components(edges, directed=True, connection="strong")
@@ -329,7 +331,7 @@ def dobrushin(matrix: Floats) -> float:
     """
     if len(matrix) == 1:
         return 0.0
-    from scipy.spatial.distance import pdist  # noqa: PLC0415  (slow to import)
+    from scipy.spatial.distance import pdist  # slow to import
 
     return min(1.0, float(pdist(matrix, "cityblock").max()) / 2)
 

@@ -5,6 +5,7 @@ stderr and nothing written; 130 interrupted.
 """
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,9 +143,7 @@ def _deterministic_romdp(
 
 
 @generate.command("river-swim")
-def _river_swim(
-    out: _Out, states: _States = 6, observations: _EvenObservations = None
-) -> None:
+def _river_swim(out: _Out, states: _States = 6, observations: _EvenObservations = None) -> None:
     """Make a river: swimming against the stream is hard, and it is what pays."""
     _write_world("river-swim", out, n_states=states, n_observations=observations)
 
@@ -246,8 +245,19 @@ def _state_table(world: "ROMDP", most: int = 20) -> str:
     return "\n".join(lines)
 
 
+class _CompilationNotice(logging.Handler):
+    """Says once that kernels are being compiled; it hears of it without importing numba."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logging.getLogger(record.name).removeHandler(self)
+        typer.echo("romdp: compiling, once for this machine ...", err=True)
+
+
 def main() -> None:
     """Run the command; what went wrong is one line on stderr and an exit status."""
+    compilations = logging.getLogger("romdp.compilation")
+    compilations.setLevel(logging.INFO)
+    compilations.addHandler(_CompilationNotice())
     try:
         app()
     except WriteError as error:

@@ -8,6 +8,7 @@ import numba
 from numba.core import event
 
 _logger = logging.getLogger("romdp")
+_compilations = logging.getLogger("romdp.compilation")  # a name of its own: the command listens
 
 # A division by zero gives inf as in NumPy: kernels guard their own divisions and stay branch-free.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -60,4 +61,4 @@ def on_compilation(callback: Callable[[str], None]) -> Callable[[], None]:
     return lambda: events.unregister("numba:compile", listener)
 
 
-on_compilation(lambda name: _logger.info("compiling %s (first use on this machine)", name))
+on_compilation(lambda name: _compilations.info("compiling %s (first use on this machine)", name))

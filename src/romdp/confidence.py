@@ -10,7 +10,7 @@ was cut off before its next state was seen), and log the natural logarithm.
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from romdp.compiled import kernel
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError
 from romdp.planning import Plan, extended_value_iteration, gather, interval_value_iteration
-from romdp.planning.iteration import Floats, Integers
+from romdp.planning.iteration import Floats
 from romdp.validation import choice, real_number, whole_number
 
 _VACUOUS = 2.0  # no two laws are farther apart than this
@@ -248,11 +248,13 @@ def _precision(t: int) -> float:
 
 
 @kernel
-def _shrunk(width: float, samples: NDArray[np.generic]) -> Floats:
+def _shrunk(width: float, samples: NDArray[Any]) -> Floats:
     """Divide the width of one sample by the roots of the numbers of samples, if any."""
-    widths = np.empty(samples.shape)
-    for s, a in np.ndindex(samples.shape):
-        widths[s, a] = width / np.sqrt(max(1.0, samples[s, a]))
+    n_states, n_actions = samples.shape
+    widths = np.empty((n_states, n_actions))
+    for s in range(n_states):
+        for a in range(n_actions):
+            widths[s, a] = width / np.sqrt(max(1.0, float(samples[s, a])))
     return widths
 
 
@@ -269,8 +271,11 @@ def _optimistic(counts: Counts, widths: Floats) -> Floats:
 
 
 @kernel
-def _raised(sums: Floats, visits: Integers, widths: Floats) -> Floats:
-    rewards = np.empty(sums.shape)
-    for s, a in np.ndindex(sums.shape):
-        rewards[s, a] = min(1.0, sums[s, a] / max(1, visits[s, a]) + widths[s, a])
+def _raised(sums: Floats, visits: NDArray[Any], widths: Floats) -> Floats:
+    n_states, n_actions = sums.shape
+    rewards = np.empty((n_states, n_actions))
+    for s in range(n_states):
+        for a in range(n_actions):
+            mean = sums[s, a] / max(1.0, float(visits[s, a]))
+            rewards[s, a] = min(1.0, mean + widths[s, a])
     return rewards

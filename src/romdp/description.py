@@ -12,7 +12,8 @@ def describe(value: Any) -> Any:
     """Turn a value into JSON-able data that is equal just when the value is.
 
     A dataclass becomes its name and fields, an array (and whatever has ``labels`` or
-    ``transition`` arrays) its shape and a hash of its content; other objects their ``repr``.
+    ``transition`` arrays) its shape and a hash of its content; other objects their ``repr``, or
+    their attributes where the ``repr`` would only tell where in memory they are.
 
     Examples
     --------
@@ -38,6 +39,8 @@ def describe(value: Any) -> Any:
     parts = getattr(value, "__describe__", None)
     if parts is not None:
         return {"type": type(value).__name__, **describe(parts())}
+    if type(value).__repr__ is object.__repr__ and hasattr(value, "__dict__"):
+        return {"type": type(value).__name__, **describe(vars(value))}
     return repr(value)
 
 

@@ -23,18 +23,6 @@ the mean inside [0, 1]. ``beta``: Beta(2 mean, 2 (1 - mean)). ``deterministic``:
 _KIND, _VERSION = "mdp", 1
 _SAME_GAIN = 1e-9
 _CERTAIN = 1e-6  # only where biases exceed some 1e9 is a solution less exact than this
-_ROUNDING = 16 * np.finfo(np.float64).eps
-
-
-def _checked_laws(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDArray[np.float64]:
-    """Check laws; those that sum to one up to rounding stay as they are, bit by bit.
-
-    So a model that is saved and loaded, or built again from its own arrays, is the same.
-    """
-    given = real_array(value, name, shape)
-    exact = laws(given, name)
-    kept = np.abs(given.sum(axis=-1, keepdims=True) - 1.0) <= _ROUNDING
-    return np.where(kept, given, exact) + 0.0  # no negative zeros: equal models hash equally
 
 
 def _one_gain(gain: NDArray[np.float64], what: str) -> float:
@@ -81,7 +69,8 @@ class MDP:
     def __init__(
         self, transition: ArrayLike, reward: ArrayLike, reward_law: str = "bernoulli"
     ) -> None:
-        moves = _checked_laws(transition, "transition", ("n_states", "n_actions", "n_states"))
+        shape = ("n_states", "n_actions", "n_states")
+        moves = laws(real_array(transition, "transition", shape), "transition")
         means = real_array(reward, "reward", moves.shape[:2]) + 0.0
         bad = (means < 0) | (means > 1)
         if bad.any():
@@ -177,7 +166,7 @@ class MDP:
             (S,) actions, or (S, A) probabilities of the actions in each state.
         """
         if np.ndim(policy) == 2:
-            rows = _checked_laws(policy, "policy", (self.n_states, self.n_actions))
+            rows = laws(real_array(policy, "policy", self.reward.shape), "policy")
             matrix = np.einsum("xa,xay->xy", rows, self.transition)
             return matrix, np.einsum("xa,xa->x", rows, self.reward)
         actions = whole_array(policy, "policy", (self.n_states,), 0, self.n_actions - 1)

@@ -60,7 +60,7 @@ def count_triple(
         return -1
     if next_observation < 0:
         return -1
-    middle = symbol[observation]
+    middle: int = symbol[observation]
     if previous >= 0:
         key = (previous * n_symbols + middle) * n_symbols + symbol[next_observation]
         add(keys, triples, used, key)
@@ -174,22 +174,22 @@ class Recorder:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that a checkpoint must hold."""
+        """Everything that a checkpoint must hold, copied: later steps do not change it."""
         pair_keys, pair_counts = self.pairs.items()
         triple_keys, triple_counts = self.triples_tally.items()
         arrays: dict[str, NDArray[Any]] = {
-            "visits": self.visits,
-            "reward_sums": self.reward_sums,
-            "reward_squares": self.reward_squares,
+            "visits": self.visits.copy(),
+            "reward_sums": self.reward_sums.copy(),
+            "reward_squares": self.reward_squares.copy(),
             "pair_keys": pair_keys,
             "pair_counts": pair_counts,
-            "symbol_action": self.symbol_action,
+            "symbol_action": self.symbol_action.copy(),
             "triple_keys": triple_keys,
             "triple_counts": triple_counts,
-            "last": self.last,
+            "last": self.last.copy(),
         }
         if self.symbol is not None:
-            arrays["symbol"] = self.symbol
+            arrays["symbol"] = self.symbol.copy()
         return arrays
 
     @classmethod

@@ -11,7 +11,15 @@ from romdp.assumptions import Assumptions, examine
 from romdp.errors import InvalidInputError, TooLargeError
 from romdp.mdp import MDP
 from romdp.storage import read_model, write_arrays
-from romdp.validation import first_index, freeze, laws, real_array, whole_array
+from romdp.validation import (
+    SUM_TOLERANCE,
+    divisors,
+    first_index,
+    freeze,
+    laws,
+    real_array,
+    whole_array,
+)
 
 _KIND, _VERSION = "romdp world", 1
 _LARGEST_OBSERVABLE = 2**26  # entries of a (Y, A, Y) array: 512 MiB
@@ -122,13 +130,13 @@ class ROMDP:
                 raise InvalidInputError(
                     f"observation_chance[{y}] is {chance[y]:g}; it must be positive"
                 )
-            sums = np.bincount(label, chance, hidden.n_states)
-            if (off := np.abs(sums - 1.0) > 1e-8).any():
+            sums = np.bincount(label, chance, hidden.n_states).astype(np.float64, copy=False)
+            if (off := np.abs(sums - 1.0) > SUM_TOLERANCE).any():
                 x = int(np.argmax(off))
                 raise InvalidInputError(
                     f"observation_chance of hidden state {x} sums to {sums[x]:.10g}, not to 1"
                 )
-            chance = chance / sums[label]
+            chance = chance / divisors(sums, sizes)[label]
         world = cls.__new__(cls)
         world._set(hidden, label, chance, initial)
         return world
@@ -165,6 +173,13 @@ class ROMDP:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a ROMDP is frozen; make a new one instead of setting {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a ROMDP is frozen; {name} cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        model = (self.transition, self.reward, self.labels, self.observation_chance)
+        return type(self).from_labels, (*model, self.reward_law, self.initial)
 
     @property
     def n_states(self) -> int:

@@ -17,10 +17,14 @@ from romdp.validation import entry, first_index, real_array
 _ROUNDING = 1e-13  # gains and (relative to their span) biases closer than this are equal
 _CERTAIN = 1e-11  # residual at which a column of hitting times is done ...
 _ACCEPTABLE = 1e-9  # ... or this, where the size of the times leaves no more digits
-_SWEEPS = 60
-_STALLED = 10  # a column that did not halve its residual in so many sweeps is solved directly
+_SWEEPS = 250
+_PATIENCE = 20  # a column that did not halve its residual in so many sweeps is solved directly
+_HUGE = 1e8  # extrapolations stop here: times as large as this are solved directly
+_FAR = 100  # and so is one that starts with ways as long as this
+_FEW = 30  # and so are small problems, to the last digit
+_MEMORY = 4  # how many changes an extrapolation looks back on
 _SPARSE = 0.1
-_BLOCK = 2**22  # entries of a block of sweeps: bounds the memory
+_BLOCK = 2**20  # entries of a block of sweeps: bounds the memory
 _ENUMERABLE = 100_000
 
 Ints = NDArray[np.int64]
@@ -241,53 +245,69 @@ def can_avoid(transition: Floats) -> Bools:
     return np.array([_avoiding(*graph, target) for target in range(len(transition))])
 
 
-def _sweep(pairs: Any, shape: tuple[int, int], targets: Ints, longest: bool) -> Floats:
+def _combine(gap: Floats, effects: list[Floats]) -> Floats:
+    """Return, for each column, how much of each effect best explains the gap (least squares)."""
+    products = np.array([[np.einsum("xt,xt->t", e, f) for f in effects] for e in effects])
+    aims = np.array([np.einsum("xt,xt->t", effect, gap) for effect in effects])
+    sizes = np.sqrt(np.maximum(np.einsum("iit->it", products), 1e-300))
+    scaled = (products / (sizes[:, None] * sizes)).transpose(2, 0, 1)
+    scaled += 1e-12 * np.eye(len(effects))  # effects may coincide
+    shares: Floats = np.linalg.solve(scaled, (aims / sizes).T[:, :, None])[:, :, 0].T / sizes
+    return shares
+
+
+def _sweep(pairs: Any, start: Floats, targets: Ints, longest: bool) -> Floats:
     """Solve for the columns of many targets at once by value iteration; nan where it stalls.
 
-    Adding one number to a whole column changes its residual only by the chance to hit the target
-    at once, so the best such number is known, and what remains falls as fast as the chain
-    mixes. A residual r proves a relative error of r / (1 - r).
+    ``pairs`` is the (S * A, S) transition matrix, dense or sparse. Each sweep is one matrix product
+    for all targets, extrapolated (Anderson 1965) along the last few changes and along a constant,
+    whose effect is known: it lowers a residual by the chance to hit the target at once. A residual
+    r, however it was reached, proves a relative error of at most r / (1 - r).
     """
-    n_states, n_actions = shape
-    solved = np.full((n_states, len(targets)), np.nan)
+    n_states = len(start)
+    solved = np.full_like(start, np.nan)
     active = np.arange(len(targets))
-    times = np.ones((n_states, len(targets)))
-    weights = pairs.T @ np.full(n_states * n_actions, 1 / (n_states * n_actions))
-    states = np.arange(n_states)[:, None]
     hits = pairs[:, targets]
     hits = np.asarray(hits.toarray() if hasattr(hits, "toarray") else hits)
-    hits = hits.reshape(n_states, n_actions, -1)
-    record = np.full(len(targets), np.inf)
-    waited = np.zeros(len(targets), np.int64)
+    hits = hits.reshape(n_states, -1, len(targets))
+    times, record = start.copy(), np.full(len(targets), np.inf)
+    patience = start.max(axis=0) + _PATIENCE  # news from the target needs as many sweeps
+    changes: list[tuple[Floats, Floats]] = []
     for _ in range(_SWEEPS):
-        columns = np.arange(len(active))
-        times[targets[active], columns] = 0.0
-        ahead = (pairs @ times).reshape(n_states, n_actions, -1)
-        choice = ahead.argmax(axis=1) if longest else ahead.argmin(axis=1)
-        after = 1.0 + ahead[states, choice, columns]
+        own = (targets[active], np.arange(len(active)))  # a target's own time enters nowhere
+        times[own] = 0.0
+        ahead = (pairs @ times).reshape(n_states, -1, len(active))
+        choice = (ahead.argmax(axis=1) if longest else ahead.argmin(axis=1))[:, None]
+        after = 1.0 + np.take_along_axis(ahead, choice, axis=1)[:, 0]
         gap = after - times
-        gap[targets[active], columns] = 0.0  # a target's own time enters nowhere else
+        gap[own] = 0.0
         residual = np.abs(gap).max(axis=0)
-        goal = np.maximum(_CERTAIN, 8 * np.finfo(float).eps * after.max(axis=0))
+        goal = np.maximum(_CERTAIN, 8 * np.finfo(np.float64).eps * after.max(axis=0))
         done = residual <= np.minimum(goal, _ACCEPTABLE)
         solved[:, active[done]] = after[:, done]
         fell = residual < record / 2
         record = np.where(fell, residual, record)
-        waited = np.where(fell, 0, waited + 1)
-        hit = weights @ hits[states, choice, active]
-        miss = weights @ gap
-        shift = np.divide(miss, hit, out=np.zeros_like(hit), where=hit > 0)
-        times = np.maximum(after + shift, 1.0)
-        keep = ~done & (waited < _STALLED)
-        active, times = active[keep], times[:, keep]
-        record, waited = record[keep], waited[keep]
-        if not active.size:
+        patience = np.where(fell, np.maximum(patience, _PATIENCE), patience) - 1
+        keep = ~done & (patience > 0)
+        if not keep.any():
             break
+        hit = np.take_along_axis(hits[:, :, active], choice, axis=1)[:, 0]
+        hit[own] = 0.0
+        if changes:  # the newest entry is still the last times and their gap
+            changes[0] = (times - changes[0][0], gap - changes[0][1])
+        shares = _combine(gap, [-hit, *(effect for _, effect in changes)])
+        following = after - shares[0] * (1.0 - hit)
+        for share, (change, effect) in zip(shares[1:], changes, strict=True):
+            following -= share * (change + effect)
+        changes = [(times, gap), *changes[: _MEMORY - 1]]
+        changes = [(change[:, keep], effect[:, keep]) for change, effect in changes]
+        times = np.clip(following[:, keep], 1.0, _HUGE)
+        active, record, patience = active[keep], record[keep], patience[keep]
     return solved
 
 
 def _passage_times(
-    transition: Floats, target: int, distance: Ints, finite: Bools, longest: bool
+    transition: Floats, pairs: Any, target: int, distance: Ints, finite: Bools, longest: bool
 ) -> Floats:
     """Solve for one target by policy iteration.
 
@@ -298,7 +318,8 @@ def _passage_times(
     inner = np.flatnonzero(finite & (states != target))
     outside = ~finite
     outside[target] = False
-    forbidden = transition @ outside.astype(np.float64) > 0
+    shape = transition.shape[:2]
+    forbidden = (pairs @ outside.astype(np.float64)).reshape(shape) > 0
     left = np.where(states == target, 0, distance)
     approach = np.einsum("xay,xy->xa", transition, (left < distance[:, None]).astype(np.float64))
     policy = np.where(forbidden, -1.0, approach).argmax(axis=1)
@@ -312,7 +333,7 @@ def _passage_times(
             row = transition[target, policy[target]]
             values[target] = 1.0 + row[row > 0] @ values[row > 0]
             return np.where(finite, values, np.inf)
-        ahead = 1.0 + transition @ values
+        ahead = 1.0 + (pairs @ values).reshape(shape)
         ahead[forbidden] = worst
         times = ahead[states, policy]
         times[inner] = values[inner]
@@ -373,21 +394,23 @@ def hitting_times(
             finite[target] = ~_endangered(*graph, target, _avoiding(*graph, target))
     pairs: Any = transition.reshape(-1, n_states)
     if graph.pairs.size < _SPARSE * pairs.size:
-        from scipy.sparse import csr_array  # noqa: PLC0415  (slow to import)
+        from scipy.sparse import csr_array  # slow to import
 
         pairs = csr_array(pairs)
     times = np.full((n_states, n_states), np.nan)
-    everywhere = np.flatnonzero(finite.all(axis=1))
+    together = np.flatnonzero(finite.all(axis=1) & (distance.max(axis=1) < _FAR))
+    if n_states < _FEW:
+        together = together[:0]
     size = max(1, _BLOCK // (n_states * n_actions))
-    for block in (everywhere[i : i + size] for i in range(0, len(everywhere), size)):
-        times[:, block] = _sweep(pairs, (n_states, n_actions), block, longest)
+    for block in (together[i : i + size] for i in range(0, len(together), size)):
+        times[:, block] = _sweep(pairs, distance[block].T.astype(np.float64), block, longest)
     for target in np.flatnonzero(np.isnan(times).any(axis=0)).tolist():
         way, there = distance[target], finite[target]
-        times[:, target] = _passage_times(transition, target, way, there, longest)
+        times[:, target] = _passage_times(transition, pairs, target, way, there, longest)
     # An arrival that does not count starts anew from the target: on average 1 / hit - 1 times.
     for target in np.flatnonzero(hit < 1).tolist():
-        again = 1 / hit[target] - 1 if hit[target] > 0 else np.inf
-        times[:, target] += again * times[target, target]
+        with np.errstate(over="ignore", divide="ignore"):
+            times[:, target] += (1 / hit[target] - 1) * times[target, target]
     return times
 
 

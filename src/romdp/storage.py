@@ -3,9 +3,12 @@
 import json
 import os
 import secrets
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -15,6 +18,12 @@ from numpy.typing import NDArray
 from romdp.errors import ROMDPError, StorageError, WriteError
 
 _HEADER = "romdp"  # the entry of an .npz file that says what it is
+
+# What zipfile and numpy raise on damaged bytes; RuntimeError: a flipped bit says "encrypted".
+_DAMAGE: tuple[type[Exception], ...] = (
+    *(ValueError, LookupError, TypeError, EOFError, RuntimeError, MemoryError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+)
 
 _Model = TypeVar("_Model")
 
@@ -32,11 +41,16 @@ def write_atomic(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         raise WriteError(f"cannot write {target}: {error.strerror or error}") from error
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         raise
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # it may never have been made; what went wrong first is what counts
+        path.unlink()
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
@@ -91,17 +105,18 @@ def _read(
     path: str | os.PathLike[str], wanted: tuple[str, ...] | None = None
 ) -> tuple[str, int, dict[str, Any], dict[str, NDArray[Any]]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file:  # numpy itself would not close a damaged one
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile) or _HEADER not in archive:
                 raise StorageError(f"{path} is not a file of romdp")
-            arrays = {name: archive[name] for name in wanted or archive.files}
+            arrays = {name: np.asanyarray(archive[name]) for name in wanted or archive.files}
         header = json.loads(arrays.pop(_HEADER).tobytes())
         return header["kind"], header["version"], header["facts"], arrays
     except StorageError:
         raise
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGE as error:
         raise StorageError(f"{path} is damaged or not a file of romdp ({error})") from error
 
 

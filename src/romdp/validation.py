@@ -1,5 +1,6 @@
 """Checks of what a caller passes in; every failure names the entry and the remedy."""
 
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 SUM_TOLERANCE = 1e-8
 """How far the sum of a law may be from one before it is refused; it is then made exact."""
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 def whole_number(value: Any, name: str, low: int = 0, high: int | None = None) -> int:
@@ -39,11 +42,14 @@ def real_number(
     """Check a finite number in [low, high], the ends left out where ``open_*`` says so."""
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} is {value!r}; pass a number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidInputError(f"{name} is beyond the floats; pass a finite number") from None
     inside = (number > low if open_low else number >= low) and (
         number < high if open_high else number <= high
     )
-    if not np.isfinite(number) or not inside:
+    if not math.isfinite(number) or not inside:
         left, right = "(" if open_low else "[", ")" if open_high else "]"
         raise InvalidInputError(
             f"{name} is {number:g}; pass a finite number in {left}{low:g}, {high:g}{right}"
@@ -85,7 +91,8 @@ def real_array(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDA
         raise InvalidInputError(
             f"{name} holds {array.dtype} entries; pass an array of real numbers"
         )
-    array = array.astype(np.float64)
+    with np.errstate(over="ignore"):  # what is too long for a float becomes inf, and is refused
+        array = array.astype(np.float64, order="C")
     check_shape(array, name, shape)
     bad = ~np.isfinite(array)
     if bad.any():
@@ -133,14 +140,19 @@ def check_shape(array: NDArray[Any], name: str, shape: tuple[str | int, ...]) ->
 
 
 def laws(array: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """Check that the last axis holds probabilities that sum to one, and make the sums exact."""
+    """Check that the last axis holds probabilities that sum to one, and make the sums exact.
+
+    Laws that sum to one up to rounding stay as they are, bit by bit: a model that is saved and
+    loaded, or built again from its own arrays, is the same.
+    """
     bad = array < 0
     if bad.any():
         index = first_index(bad)
         raise InvalidInputError(
             f"{entry(name, index)} is {array[index]:g}; probabilities must not be negative"
         )
-    sums = array.sum(axis=-1)
+    with np.errstate(over="ignore"):
+        sums = array.sum(axis=-1)
     off = np.abs(sums - 1.0) > SUM_TOLERANCE
     if off.any():
         index = first_index(off)
@@ -148,8 +160,18 @@ def laws(array: NDArray[np.float64], name: str) -> NDArray[np.float64]:
             f"{name}[{''.join(f'{i}, ' for i in index)}:] sums to {sums[index]:.10g}; the last "
             f"axis is the outcome and must sum to 1. Divide by {name}.sum(axis=-1, keepdims=True)"
         )
-    exact: NDArray[np.float64] = array / sums[..., None]
-    return exact
+    exact: NDArray[np.float64] = array / divisors(sums, array.shape[-1])[..., None]
+    return exact + 0.0  # no negative zeros: equal laws have equal bytes
+
+
+def divisors(sums: NDArray[np.float64], lengths: ArrayLike) -> NDArray[np.float64]:
+    """Return what to divide laws by, given their sums: exactly 1 for a sum of 1 up to rounding.
+
+    Adding ``length`` numbers in any order loses at most length * eps; so what was divided once
+    is never changed again.
+    """
+    rounding = np.maximum(lengths, 16) * _EPSILON
+    return np.where(np.abs(sums - 1.0) <= rounding, 1.0, sums)
 
 
 def freeze(array: _Array) -> _Array:

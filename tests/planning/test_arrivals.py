@@ -63,3 +63,9 @@ def test_entries_given_twice_add_up():
         (np.array([1.0, 2.0, 1.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2)
     )
     assert gather(twice).totals.tolist() == [[3.0], [1.0]]
+
+
+@pytest.mark.parametrize("known", [np.ones((2, 3), bool), np.ones((3, 2))])
+def test_a_bad_mask_is_refused(known):
+    with pytest.raises(InvalidInputError, match=r"must be bool of shape \(3, 2\)"):
+        gather(np.ones((3, 2, 3)), known)

@@ -180,14 +180,14 @@ class AgentState:
             self.end_epoch()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that a checkpoint must hold."""
+        """Everything that a checkpoint must hold; later steps do not change it."""
         numbers = (self.step, self.epoch, self.epoch_start, self.last_start, self.longest)
         return {
             **{f"recorder_{name}": array for name, array in self.recorder.arrays().items()},
             "labels": self.partition.labels,
             "table": self.table,
             "purse": self.purse,
-            "budget": self.budget,
+            "budget": self.budget.copy(),
             "values": self.values,
             "numbers": np.array([*numbers, self.sweeps, self.converged], np.int64),
             "gain": np.array(self.gain),

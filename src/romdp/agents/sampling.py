@@ -18,7 +18,8 @@ def draw_dense(
     # A shape parameter near zero can underflow all along a row that was never visited.
     empty = weights.sum(axis=-1) <= 0
     weights[empty, rng.integers(weights.shape[-1], size=int(empty.sum()))] = 1.0
-    return weights / weights.sum(axis=-1, keepdims=True)
+    laws: NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
+    return laws
 
 
 def draw_sparse(

@@ -9,13 +9,15 @@ have this form:
 ``integrated``
     The unknown probabilities are integrated out: Dirichlet(alpha) for moves (alpha is fitted to
     the data: small where moves are nearly certain), Dirichlet(1) for emission, Dirichlet(1/2) or
-    normal-gamma for rewards; and a grouping of Y into S groups has the prior probability
-    prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely.
+    normal-gamma for rewards.
 ``bic``
     The probabilities are set to their best values, and each free one costs log(steps) / 2, where
     only transitions and rewards that occur are counted.
 
-All scores leave out what does not depend on the grouping.
+In both, a grouping of Y observations into S groups has the prior probability
+prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely. Without it, chance
+differences between rarely seen observations would pay for groups of their own. What does not
+depend on the grouping is left out.
 """
 
 import math
@@ -128,15 +130,16 @@ def group_term(rule: Rule, reached: int, size: int) -> float:
     """Term of one group's emission and of its size; 0 for an empty one."""
     if size == 0:
         return 0.0
+    chosen = log_gamma(size + 1.0)
     if rule.integrated:
-        return log_gamma(float(size)) - log_gamma(float(reached + size)) + log_gamma(size + 1.0)
-    return rule.cost - _x_log_x(float(reached))
+        return log_gamma(float(size)) - log_gamma(float(reached + size)) + chosen
+    return rule.cost - _x_log_x(float(reached)) + chosen
 
 
 @kernel
 def grouping_term(rule: Rule, n_placed: int, n_groups: int) -> float:
     """Term of the number of groups; the part of a grouping's prior that is not in the sizes."""
-    if not rule.integrated or n_groups == 0:
+    if n_groups == 0:
         return 0.0
     choices = (
         log_gamma(float(n_placed))

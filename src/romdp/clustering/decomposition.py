@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.compiled import kernel
 from romdp.validation import choice, real_array, whole_number
 
 Floats = NDArray[np.float64]
@@ -140,18 +141,34 @@ def _joint(
         frames.insert(0, polar(start))
     best, best_score, best_iterations = np.eye(size), -np.inf, 0
     for frame in frames:
-        vectors, iterations = frame, 0
-        for _ in range(max_iterations):
-            iterations += 1
-            moved = polar(_images(tensor, vectors))
-            change = np.abs(moved - vectors).max()
-            vectors = moved
-            if change <= tolerance:
-                break
+        vectors, iterations = _climb(tensor, np.ascontiguousarray(frame), max_iterations, tolerance)
         score = float((_values(tensor, vectors) ** 2).sum())
         if score > best_score:
             best, best_score, best_iterations = vectors, score, iterations
     return best, best_iterations
+
+
+@kernel
+def _climb(
+    tensor: Floats, vectors: Floats, max_iterations: int, tolerance: float
+) -> tuple[Floats, int]:
+    """Iterate from one frame until an iteration moves no entry by more than the tolerance."""
+    size = len(tensor)
+    images = np.zeros((size, size))
+    for iteration in range(max_iterations):
+        images[:] = 0.0
+        for a in range(size):
+            for b in range(size):
+                for c in range(size):
+                    for i in range(size):
+                        images[a, i] += tensor[a, b, c] * vectors[b, i] * vectors[c, i]
+        left, _, right = np.linalg.svd(images)
+        moved = left @ right
+        change = np.abs(moved - vectors).max()
+        vectors = moved
+        if change <= tolerance:
+            return vectors, iteration + 1
+    return vectors, max_iterations
 
 
 def _power(

@@ -37,7 +37,7 @@ class Evidence:
 
 
 class Clusterer(Protocol):
-    """Which observations belong together?
+    """What every clusterer looks like: it says which observations belong together.
 
     ``needs`` names what is read: ``"counts"``, ``"triples"``; nobody pays for triples that
     nobody wants.

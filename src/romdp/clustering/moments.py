@@ -21,7 +21,7 @@ from romdp.triples import Triples
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DENSE = 2**18  # entries up to which a full singular value decomposition is cheap
+_DENSE = 2**18  # entries of a matrix up to which an array and its full decomposition are cheap
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Moments:
     >>> from romdp.trajectory import Trajectory
     >>> seen = Trajectory([0, 1, 2, 1, 0, 1], [0, 1, 0, 1, 0, 0])
     >>> moments = Moments.from_triples(Triples.from_trajectory(seen), action=1)
-    >>> moments.second(2, 3).toarray()
+    >>> moments.second(2, 3)
     array([[0.5, 0.5]])
     """
 
@@ -82,10 +82,13 @@ class Moments:
         return len(first), len(second), len(third)
 
     def second(self, p: int, q: int) -> Any:
-        """Return K_pq as a sparse matrix; p and q are 1, 2 or 3."""
+        """Return K_pq, an array where it is small and else a sparse one; p and q are 1, 2 or 3."""
         shape = (self.shape[p - 1], self.shape[q - 1])
-        pairs = (self.places[p - 1], self.places[q - 1])
-        return scipy.sparse.coo_array((self.weights, pairs), shape=shape).tocsr()
+        rows, columns = self.places[p - 1], self.places[q - 1]
+        if shape[0] * shape[1] <= _DENSE:
+            cells = rows * shape[1] + columns
+            return np.bincount(cells, self.weights, shape[0] * shape[1]).reshape(shape)
+        return scipy.sparse.coo_array((self.weights, (rows, columns)), shape=shape).tocsr()
 
     @cached_property
     def middle(self) -> Floats:
@@ -114,8 +117,9 @@ def truncated_svd(
     left : shape (n_rows, rank);  values : decreasing;  right : shape (n_columns, rank)
     """
     rank = min(rank, *matrix.shape)
-    if matrix.shape[0] * matrix.shape[1] <= _DENSE or rank >= min(matrix.shape) // 2:
-        left, values, right = np.linalg.svd(matrix.toarray(), full_matrices=False)
+    if isinstance(matrix, np.ndarray) or rank >= min(matrix.shape) // 2:
+        full = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+        left, values, right = np.linalg.svd(full, full_matrices=False)
     else:
         left, values, right = svds(matrix, k=rank, v0=rng.standard_normal(min(matrix.shape)))
         order = np.argsort(values)[::-1]
@@ -164,9 +168,7 @@ def estimate_rank(
     noise = 0.0
     if np.isfinite(nu):
         for _ in range(n_replicates):
-            error = k23.copy()
-            error.data = (rng.poisson(k23.data * nu) - k23.data * nu) / nu
-            noise = max(noise, float(truncated_svd(error, 1, rng)[1][0]))
+            noise = max(noise, float(truncated_svd(_noise(k23, nu, rng), 1, rng)[1][0]))
     # Exact moments have no noise but rounding.
     threshold = noise * nu**epsilon if np.isfinite(nu) else 1e-12
     wanted, full = 2 * rank if rank else 16, min(k23.shape)
@@ -177,3 +179,12 @@ def estimate_rank(
         wanted *= 2
     found = rank or max(1, int(np.count_nonzero(values > threshold)))
     return Rank(min(found, full), values, noise, threshold)
+
+
+def _noise(matrix: Any, n_samples: float, rng: np.random.Generator) -> Any:
+    """Draw the error of a matrix of shares: each count anew from a Poisson law."""
+    if isinstance(matrix, np.ndarray):
+        return rng.poisson(matrix * n_samples) / n_samples - matrix
+    error = matrix.copy()
+    error.data = rng.poisson(matrix.data * n_samples) / n_samples - matrix.data
+    return error

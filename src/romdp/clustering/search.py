@@ -9,7 +9,7 @@ from romdp.clustering.blockmodel import Blocks, Rule, best_rule, make_blocks, ma
 from romdp.clustering.links import Links
 from romdp.clustering.merging import apply_merges, merge_greedily
 from romdp.clustering.rewardlaw import RewardLaw
-from romdp.clustering.splitting import try_split
+from romdp.clustering.splitting import add_slot, split_group, unsplit
 from romdp.clustering.starts import embed, k_means
 from romdp.clustering.sweeping import sweep
 
@@ -22,6 +22,7 @@ _SLACK = 30.0  # how far merging goes on below its best score, to show the curve
 _CORE = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
 _ROUNDS = 8
+_RISE = 1e-6  # smaller gains are rounding
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,13 @@ class Search:
         *,
         integrated: bool = True,
         n_states: int | None = None,
+        max_groups: int = 1024,
     ) -> None:
         self.links = links
         self.law = law
         self.rng = rng
         self.n_states = n_states
+        self.max_groups = max_groups
         out_totals = links.out_totals()
         self.degree = links.in_totals() + out_totals
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
@@ -124,6 +127,22 @@ class Search:
         self._sweep(current, missing[np.argsort(-self.degree[missing], kind="stable")])
         return self._scored(current.blocks)
 
+    def margins(self, grouping: Grouping) -> NDArray[np.float64]:
+        """Measure how sure each placing is: log odds against the second best, probability."""
+        margins = np.full((self.links.n_observations, 2), np.nan)
+        sweep(
+            self.links,
+            self.law.parts,
+            grouping.rule,
+            _copy(grouping.blocks),
+            self.seen,
+            np.arange(grouping.n_groups),
+            0.0,
+            _NO_DRAWS,
+            margins,
+        )
+        return margins
+
     def merge(self, start: Grouping) -> Grouping:
         """Merge and sweep in turn, down to the best number of groups or to the given one."""
         current = start
@@ -150,35 +169,45 @@ class Search:
             )
             current = self.climb(self.grouping(labels, n_groups), _FEW_SWEEPS)
 
-    def split(self, start: Grouping, *, force: bool = False) -> Grouping:
-        """Split every group that gains by it; with ``force`` the one that gains most, or loses least."""
-        current = start
-        forced: tuple[Blocks, float] | None = None
+    def split(self, start: Grouping) -> Grouping:
+        """Split every group that gains by it."""
+        blocks = add_slot(start.blocks)
         for group in range(start.n_groups):
-            trial = try_split(
-                self.links, self.law, current.rule, current.blocks, group, self.rng
-            )
-            if trial is None:
-                continue
-            if force:
-                forced = trial if forced is None or trial[1] > forced[1] else forced
-            elif trial[1] > current.score + 1e-6:
-                current = Grouping(trial[0], current.rule, trial[1])
-        if forced is not None:
-            current = self._scored(forced[0])
-        return current
+            if blocks.size.size > self.max_groups:
+                break
+            gain = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            if gain > _RISE:
+                blocks = add_slot(blocks)
+            elif gain > -np.inf:
+                unsplit(self.links, self.law, blocks, group)
+        return self._scored(_drop_slot(blocks))
+
+    def grow(self, start: Grouping) -> Grouping:
+        """Split the one group that gains most by it, or loses least."""
+        gains = np.full(start.n_groups, -np.inf)
+        best = add_slot(start.blocks)
+        for group in range(start.n_groups):
+            blocks = add_slot(start.blocks)
+            gains[group] = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            if gains[group] > gains[:group].max(initial=-np.inf):
+                best = blocks
+        return start if np.isneginf(gains).all() else self._scored(best)
 
     def polish(self, start: Grouping) -> Grouping:
         """Climb, merge and split until the score no longer rises."""
         best = self.climb(self.merge(start))
-        while self.n_states is not None and best.n_groups < min(self.n_states, len(self.seen)):
-            best = self.climb(self.split(best, force=True))
+        if self.n_states is not None:
+            while best.n_groups < self.n_states:
+                more = self.grow(best)
+                if more.n_groups == best.n_groups:
+                    break  # nothing can be cut: every observation is a group
+                best = self.climb(more)
         for _ in range(_ROUNDS):
             more = self.split(best)
             if more.n_groups == best.n_groups:
                 break
             found = self.climb(self.merge(self.climb(more)))
-            if found.score <= best.score + 1e-6:
+            if found.score <= best.score + _RISE:
                 break
             best = found
         return best
@@ -212,3 +241,9 @@ class Search:
 
 def _copy(blocks: Blocks) -> Blocks:
     return Blocks(*(array.copy() for array in blocks))
+
+
+def _drop_slot(blocks: Blocks) -> Blocks:
+    """Leave out the last group, which is empty."""
+    moves = np.ascontiguousarray(blocks.moves[:-1, :, :-1])
+    return Blocks(blocks.labels, moves, *(array[:-1].copy() for array in blocks[2:]))

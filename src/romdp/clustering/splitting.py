@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.blockmodel import Blocks, Rule, score
+from romdp.clustering.blockmodel import Blocks, Rule
 from romdp.clustering.links import Links
+from romdp.clustering.merging import merge_gain
 from romdp.clustering.rewardlaw import GAUSSIAN, RewardLaw
 from romdp.clustering.sweeping import group_profiles, relabel, sweep
 
@@ -22,39 +23,44 @@ def add_slot(blocks: Blocks) -> Blocks:
     return Blocks(blocks.labels.copy(), moves, out, into, size, pay)
 
 
-def try_split(
+def split_group(
     links: Links,
     law: RewardLaw,
     rule: Rule,
     blocks: Blocks,
     group: int,
     rng: np.random.Generator,
-) -> tuple[Blocks, float] | None:
-    """Cut a group in two, let its members choose, and score the result.
+) -> float:
+    """Cut a group in two, in place: part of it moves to the last group, which must be empty.
 
-    Returns the new blocks, whose last group is new, and their score; None if the group cannot be
-    split.
+    The cut starts along the direction in which members differ most, then every member chooses its
+    side. Returns the exact gain of the score, -inf where the group cannot be cut.
     """
     members = np.flatnonzero(blocks.labels == group)
     if len(members) < 2:
-        return None
+        return -np.inf
     shown = members
     if len(members) > _MOST_MEMBERS:
         shown = np.sort(rng.choice(members, _MOST_MEMBERS, replace=False))
     side = _direction(_residuals(links, law, blocks, shown), rng) > 0
     if side.all() or not side.any():
-        return None
-    trial = add_slot(blocks)
-    new = trial.size.size - 1
-    relabel(links, law.parts, trial, shown[side], new)
-    allowed = np.array([group, new])
+        return -np.inf
+    new = blocks.size.size - 1
+    relabel(links, law.parts, blocks, shown[side], new)
+    both = np.array([group, new])
     for _ in range(_SWEEPS):
         order = rng.permutation(members)
         if not sweep(
-            links, law.parts, rule, trial, order, allowed, 0.0, np.empty(0), np.empty((0, 2))
+            links, law.parts, rule, blocks, order, both, 0.0, np.empty(0), np.empty((0, 2))
         ):
             break
-    return trial, float(score(rule, trial))
+    return -float(merge_gain(rule, blocks, group, new))
+
+
+def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
+    """Take a cut back."""
+    new = blocks.size.size - 1
+    relabel(links, law.parts, blocks, np.flatnonzero(blocks.labels == new), group)
 
 
 def _residuals(

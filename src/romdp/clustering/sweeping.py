@@ -179,8 +179,7 @@ def _rank(
     n_actions, n_slots = leads.shape
     for g in range(n_slots):
         estimate[g] = -reached * math.log(blocks.into[g] + blocks.size[g] + 1.0)
-        if rule.integrated:
-            estimate[g] += math.log(blocks.size[g] + 1.0)
+        estimate[g] += math.log(blocks.size[g] + 1.0)
         if rule.reward_code != 0:
             for a in range(n_actions):
                 if parts[y, a].any():

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.compiled import kernel
 from romdp.errors import InvalidInputError
-from romdp.planning.arrivals import Arrivals, Transitions, gather, sizes
+from romdp.planning.arrivals import Arrivals, Transitions, arrange, gather, sizes
 from romdp.planning.iteration import Floats, Task, new_task
 from romdp.planning.plan import Plan
 from romdp.validation import entry, first_index, real_array, real_number, whole_number
@@ -128,7 +128,9 @@ def value_iteration(
     jumps = _NO_SPREAD
     if spread is not None:
         jumps = _of_pairs(spread, "spread", shape, low=0.0, high=1.0).reshape(-1)
-    return _arranged(transitions, None).solve_balls(task, np.zeros(shape), jumps)
+    return _arranged(transitions, np.ones(shape, np.bool_)).solve_balls(
+        task, np.zeros(shape), jumps
+    )
 
 
 def interval_value_iteration(
@@ -174,9 +176,9 @@ def interval_value_iteration(
     return _arranged(transitions, offsets < 1.0).solve_intervals(task, slopes, offsets)
 
 
-def _arranged(transitions: Transitions | Arrivals, known: NDArray[np.bool_] | None) -> Arrivals:
+def _arranged(transitions: Transitions | Arrivals, known: NDArray[np.bool_]) -> Arrivals:
     """Arrange the rows that leave anything to know, unless that is done."""
-    return transitions if isinstance(transitions, Arrivals) else gather(transitions, known)
+    return transitions if isinstance(transitions, Arrivals) else arrange(transitions, known)
 
 
 @kernel
@@ -208,12 +210,15 @@ def _of_pairs(
 
 
 def _is_plain(value: ArrayLike, shape: tuple[int, ...]) -> TypeGuard[Floats]:
-    """Whether an array can be used as it is: a planner is called too often to copy it."""
+    """Whether an array can be used as it is: a planner is called too often to copy it.
+
+    A read-only one is copied, because the kernels would be compiled once more for it.
+    """
     return (
         isinstance(value, np.ndarray)
         and value.dtype == np.float64
         and value.shape == shape
-        and value.flags.c_contiguous
+        and value.flags.carray
     )
 
 
@@ -230,9 +235,9 @@ def _task(
     else:
         values = real_array(start, "start", shape[:1])
         values -= values.min()
-    return new_task(
-        _of_pairs(rewards, "rewards", shape),
-        values,
-        real_number(precision, "precision", 0.0, open_low=True),
-        whole_number(max_sweeps, "max_sweeps", 1),
-    )
+    # The usual case first: a planner of few states spends its time on checks.
+    if not (isinstance(precision, float) and 0.0 < precision < np.inf):
+        precision = real_number(precision, "precision", 0.0, open_low=True)
+    if max_sweeps != MAX_SWEEPS:
+        max_sweeps = whole_number(max_sweeps, "max_sweeps", 1)
+    return new_task(_of_pairs(rewards, "rewards", shape), values, precision, max_sweeps)

@@ -140,6 +140,15 @@ def gather(transitions: Transitions, known: NDArray[np.bool_] | None = None) -> 
     shape = sizes(transitions)
     if known is None:
         known = np.ones(shape, np.bool_)
+    elif known.shape != shape or known.dtype != np.bool_:
+        raise InvalidInputError(
+            f"known is {known.dtype} of shape {known.shape}; it must be bool of shape {shape}"
+        )
+    return arrange(transitions, np.ascontiguousarray(known))
+
+
+def arrange(transitions: Transitions, known: NDArray[np.bool_]) -> Arrivals:
+    """Arrange transitions whose `sizes` are those of ``known``; `gather` without its checks."""
     if isinstance(transitions, np.ndarray):
         return DenseArrivals(transitions, known)
     return SparseArrivals(transitions, known)

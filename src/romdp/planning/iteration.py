@@ -40,16 +40,15 @@ class Task(NamedTuple):
 
 def new_task(rewards: Floats, values: Floats, precision: float, max_sweeps: int) -> Task:
     """Prepare an iteration from ``values``, which it will overwrite."""
-    n_states = values.size
     return Task(
-        rewards=rewards,
-        values=values,
-        policy=np.zeros(n_states, np.int64),
-        order=np.arange(n_states),
-        expected=np.empty(rewards.size),
-        progress=_BEFORE.copy(),
-        precision=precision,
-        max_sweeps=max_sweeps,
+        rewards,
+        values,
+        np.empty(values.size, np.int64),
+        np.arange(values.size),
+        np.empty(rewards.size),
+        _BEFORE.copy(),
+        precision,
+        max_sweeps,
     )
 
 

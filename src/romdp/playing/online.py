@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from romdp.agents.agent import Agent, AgentState
+from romdp.agents.agent import Agent
 from romdp.description import describe, fingerprint
 from romdp.errors import InvalidInputError, MisuseError, StorageError
 from romdp.partition import Partition
@@ -193,7 +193,10 @@ class Online:
         n_observations, n_actions = facts["sizes"]
         low, high = facts["reward_range"]
         online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
-        online._state = AgentState.from_arrays(agent, n_observations, n_actions, seed, arrays)
+        fresh = online._state  # an agent may have a state of its own kind
+        online._state = type(fresh).from_arrays(
+            fresh.agent, n_observations, n_actions, seed, arrays
+        )
         online._observation, online._action, *ended = arrays["pending"].tolist()
         if ended[0] != _NONE:
             online._ended = (ended[0], ended[1], float(arrays["pending_reward"]))

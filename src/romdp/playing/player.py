@@ -141,7 +141,7 @@ class Playing:
             return step, reward, np.nan, np.nan
         expected = float(recorder.visits @ stage.mean_reward.ravel())
         optimal = step * stage.gain
-        return step, reward, optimal - unit, optimal - expected
+        return step, reward, optimal - reward, optimal - expected
 
     def _epoch_row(self) -> tuple[int, int, int, float, int]:
         state = self.state
@@ -247,8 +247,8 @@ class Playing:
                 if name.startswith(prefix)
             }
 
-        self.state = AgentState.from_arrays(
-            self._agent,
+        self.state = type(self.state).from_arrays(  # an agent may have a state of its own kind
+            self.state.agent,
             self._stage.n_observations,
             self._stage.n_actions,
             self._seed,

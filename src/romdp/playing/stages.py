@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentState
@@ -14,9 +15,11 @@ from romdp.playing.spaces import Numbering
 from romdp.randomness import Seed, stream
 from romdp.romdp import ROMDP, as_romdp
 from romdp.validation import real_number
+from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
 
 _WORLD = 0  # the stream of the seed that the world draws from
+_TRANSPARENT = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # what `gymnasium.make` adds
 
 
 class Stage(Protocol):
@@ -67,6 +70,13 @@ def known_gain(world: ROMDP) -> float:
         return world.hidden.gain
     except StructureError:
         return float("nan")
+
+
+def _world_shown_by(env: Any) -> ROMDP | None:
+    """Return the world behind an environment, if nothing changes what it shows and pays."""
+    while isinstance(env, _TRANSPARENT):
+        env = env.env
+    return env.world if isinstance(env, ROMDPEnv) else None
 
 
 class CompiledStage:
@@ -133,10 +143,11 @@ class SteppedStage:
         self._actions = Numbering(env.action_space, "action")
         self.n_observations, self.n_actions = self._observations.size, self._actions.size
         self.reward_range = checked_range(reward_range)
-        world = getattr(env.unwrapped, "world", None)
-        known = isinstance(world, ROMDP) and self.n_observations == world.n_observations
-        self.gain = known_gain(world) if known else float("nan")
-        self.mean_reward = world.reward[world.labels] if known else None
+        self.gain = float("nan")
+        self.mean_reward: NDArray[np.float64] | None = None
+        world = _world_shown_by(env)
+        if world is not None:
+            self.gain, self.mean_reward = known_gain(world), world.reward[world.labels]
         first = int(stream(seed, _WORLD).generate_state(1)[0])
         shown, _ = env.reset(seed=first)
         self._observation = self._observations.encode(shown)

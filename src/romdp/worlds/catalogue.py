@@ -40,4 +40,4 @@ def make(name: str, **arguments: Any) -> ROMDP | MDP:
 
 def load_world(path: str | os.PathLike[str]) -> ROMDP | MDP:
     """Read a world file, whichever of the two kinds it holds."""
-    return MDP.load(path) if read_kind(path) == MDP.KIND else ROMDP.load(path)
+    return MDP.load(path) if read_kind(path) == "mdp" else ROMDP.load(path)

@@ -57,9 +57,9 @@ def combination_lock(
 ) -> ROMDP:
     """Make a combination lock: only the right action at each dial leads to the prize.
 
-    At each of ``horizon`` dials one secret action leads on; every other one leads back to the first dial. The
-    last dial's right action pays 1 and starts again; wrong ones at the first dial pay 0.1, so
-    that staying safe looks better than searching. Random search needs about
+    At each of ``horizon`` dials one secret action leads on; every other one leads back to the
+    first dial. The last dial's right action pays 1 and starts again; wrong ones at the first
+    dial pay 0.1, so that staying safe looks better than searching. Random search needs about
     ``n_actions ** horizon`` steps. Observations are shared out evenly; one each by default.
     """
     length = whole_number(horizon, "horizon", 1)

@@ -51,7 +51,7 @@ def random_romdp(
     True
     """
     transition, reward = _random_model(n_states, n_actions, seed, concentration, reward_bias)
-    labels = _deal(n_states, n_observations, seed)
+    labels = _deal(len(reward), n_observations, seed)
     conc = real_number(emission_concentration, "emission_concentration", 0, open_low=True)
     weights = generator(seed, _EMISSION).standard_gamma(conc, labels.size)
     weights = np.maximum(weights, np.finfo(np.float64).tiny)  # a tiny concentration underflows

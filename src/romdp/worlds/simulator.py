@@ -310,8 +310,8 @@ class Simulator:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Where the world stands, for a checkpoint."""
-        return {"state": self._state, "place": self._place}
+        """Where the world stands, for a checkpoint; later steps do not change it."""
+        return {"state": self._state.copy(), "place": self._place.copy()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go back to where `arrays` was taken."""

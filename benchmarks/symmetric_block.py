@@ -1,0 +1,96 @@
+"""Grouping errors in the symmetric block world, paired with the genie's on the same data.
+
+The genie knows the model and all other labels and places one observation by its likelihood: no
+method can beat it by more than chance. Prints, for each number of visits per observation, the
+share of misplaced observations of both, their ratio with a 95% interval (bootstrap over repeats,
+paired), and the ratio when the number of hidden states is unknown.
+
+    python benchmarks/symmetric_block.py --repeats 1000
+"""
+
+import argparse
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.likelihood import Likelihood
+from romdp.counts import Counts
+from romdp.partition import Partition
+from romdp.romdp import ROMDP
+from romdp.worlds.named import symmetric_block
+from romdp.worlds.simulator import simulate
+
+SETTINGS = ((4.0, 5), (4.0, 10), (4.0, 15), (4.0, 20), (2.0, 20), (2.0, 30), (2.0, 45))
+
+
+def genie_labels(world: ROMDP, counts: Counts) -> NDArray[np.int64]:
+    """Place every observation by its likelihood under the true model and all other true labels."""
+    transitions = np.asarray(counts.dense().transitions, np.float64)
+    states = np.eye(world.n_states)[world.labels]
+    each = np.arange(world.n_observations)
+    loops = transitions[each, :, each]  # to itself: both ends move with the label
+    leads = transitions @ states - loops[:, :, None] * states[:, None, :]
+    comes = np.einsum("uay,us->ysa", transitions, states) - states[:, :, None] * loops[:, None, :]
+    with np.errstate(divide="ignore"):
+        law = np.log(world.transition)
+    own = np.stack([law[x, :, x] for x in range(world.n_states)])
+    value = (
+        np.einsum("yat,xat->yx", leads, law)
+        + np.einsum("ysa,sax->yx", comes, law)
+        + loops @ own.T
+    )
+    return np.argmax(value, axis=1)
+
+
+def errors(eta: float, visits: int, repeats: int, seed: int, n_observations: int) -> NDArray:
+    """Shares misplaced by the genie, with X given and with X unknown; one row per repeat."""
+    world = symmetric_block(n_observations, eta)
+    truth = Partition(world.labels)
+    rows = []
+    for repeat in range(repeats):
+        steps = visits * n_observations
+        counts = Counts.from_trajectory(simulate(world, "uniform", steps, (seed, repeat)))
+        genie = float(np.mean(genie_labels(world, counts) != world.labels))
+        row = [genie]
+        for n_states in (2, None):
+            rng = np.random.default_rng([seed, repeat])
+            fit = Likelihood(n_states=n_states).fit(counts, rng)
+            row += [fit.partition.misclassification(truth), fit.n_groups]
+        rows.append(row)
+    return np.array(rows)
+
+
+def interval(mine: NDArray, genie: NDArray, draws: int = 2000) -> tuple[float, float]:
+    """Bootstrap the ratio of the means over repeats."""
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(len(mine), size=(draws, len(mine)))
+    low, high = np.quantile(mine[chosen].mean(1) / genie[chosen].mean(1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--observations", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print("| eta | visits | genie | X given | ratio (95%) | X unknown | 2 groups found | s/fit |")
+    print("|---|---|---|---|---|---|---|---|")
+    for eta, visits in SETTINGS:
+        began = time.perf_counter()
+        table = errors(eta, visits, options.repeats, options.seed, options.observations)
+        spent = (time.perf_counter() - began) / (2 * options.repeats)
+        genie, given, _, unknown, found = table.T
+        low, high = interval(given, genie)
+        ratio = given.mean() / genie.mean()
+        print(
+            f"| {eta:g} | {visits} | {genie.mean():.4f} | {given.mean():.4f} "
+            f"| {ratio:.2f} ({low:.2f}, {high:.2f}) | {unknown.mean():.4f} "
+            f"| {np.mean(found == 2):.0%} | {spent:.3f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

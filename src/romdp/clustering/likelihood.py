@@ -1,0 +1,247 @@
+"""Grouping by likelihood: the grouping under which what was seen is most probable.
+
+An observation's hidden state decides where it leads, from where it is reached and what it pays;
+how often a state shows it is the observation's own and tells nothing. The likelihood of all
+transitions and rewards between groups, with its unknown numbers integrated out
+(`romdp.clustering.blockmodel`), needs neither third moments nor the number of hidden states: two
+groups become one exactly if the data are more probable that way.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.links import Links
+from romdp.clustering.rewardlaw import REWARD_LAWS, read_reward_law
+from romdp.clustering.search import Grouping, Search
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.validation import choice, freeze, whole_number
+
+PENALTIES = ("integrated", "bic")
+"""How the number of groups is kept in check."""
+
+_MANY, _FEW = 40, 10  # groups to start from when nothing is known of their number
+_FEWEST = 8  # groups to start from, whatever is known
+_LARGE = 64  # groups of a previous grouping beyond which only that one is improved
+_CHEAP = 50_000  # observations times groups up to which random starts are tried by default
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LikelihoodFit:
+    """What grouping by likelihood found.
+
+    Attributes
+    ----------
+    partition : Partition
+        The grouping; observations that were never seen have no group.
+    blocks : Counts
+        The fitted block model: visits, transitions and rewards of the groups.
+    log_odds : ndarray, shape (n_observations,)
+        How sure each placing is, given all others: the log posterior odds of the best group
+        against the second best. NaN for observations without a group.
+    certainty : ndarray, shape (n_observations,)
+        The same as a probability: that of the best group.
+    score : float
+        Log probability of the data and the grouping, up to a constant.
+    score_curve : mapping of int to float
+        The best score seen with each number of groups.
+    alpha : float
+        The fitted Dirichlet parameter of moves: small where moves are nearly certain.
+    reward_law : str
+        How rewards were read: none, bernoulli, categorical or gaussian.
+    """
+
+    partition: Partition
+    blocks: Counts
+    log_odds: NDArray[np.float64]
+    certainty: NDArray[np.float64]
+    score: float
+    score_curve: Mapping[int, float]
+    alpha: float
+    reward_law: str
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups found."""
+        return self.partition.n_clusters
+
+    def __repr__(self) -> str:
+        doubtful = int(np.count_nonzero(self.certainty < 0.95))
+        return (
+            f"LikelihoodFit({self.partition}; score {self.score:.1f}, "
+            f"{doubtful} placed with less than 95% certainty, rewards {self.reward_law})"
+        )
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Group observations by the likelihood of transitions and rewards between groups.
+
+    Parameters
+    ----------
+    n_states
+        The number of groups; None lets the score choose. Never more than observations seen.
+    reward_law
+        "bernoulli", "categorical" (up to three values), "gaussian" or "none"; None reads it from
+        the data.
+    penalty
+        "integrated" (recommended: right for a few states with dense moves and for hundreds with
+        nearly certain ones) or "bic" (which counts only transitions that occur; it makes too many
+        groups of few data).
+    starts
+        Number of random starts beside the spectral ones; None: 12 while that is cheap.
+    max_groups
+        The search never looks at more groups than this.
+
+    Notes
+    -----
+    The search starts from too many spectral groups, moves one observation at a time where the
+    score rises, merges the two groups that gain most (or lose least), and splits groups where
+    that pays, until nothing helps; it is deterministic for a generator state. An observation
+    seen rarely gets its most likely group and a low certainty; one never seen gets none.
+
+    Examples
+    --------
+    >>> from romdp import simulate, worlds
+    >>> world = worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
+    >>> counts = Counts.from_trajectory(simulate(world, "uniform", 20_000, seed=0))
+    >>> fit = Likelihood().fit(counts, np.random.default_rng(0))
+    >>> fit.partition == Partition(world.labels)
+    True
+    """
+
+    n_states: int | None = None
+    reward_law: str | None = None
+    penalty: str = "integrated"
+    starts: int | None = None
+    max_groups: int = 1024
+    needs: frozenset[str] = field(default=frozenset({"counts"}), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.n_states is not None:
+            whole_number(self.n_states, "n_states", 1, self.max_groups)
+        if self.reward_law is not None:
+            choice(self.reward_law, "reward_law", REWARD_LAWS)
+        choice(self.penalty, "penalty", PENALTIES)
+        if self.starts is not None:
+            whole_number(self.starts, "starts", 0)
+        whole_number(self.max_groups, "max_groups", 1)
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Group the observations, starting from the grouping so far and once afresh.
+
+        The better of the two is returned, so groups may split again.
+        """
+        counts = evidence.counts
+        _check_start(previous, counts)
+        search = self._search(counts, rng)
+        if len(search.seen) == 0:
+            return Partition.unseen(counts.n_observations)
+        if (previous.labels[search.seen] < 0).all():
+            return Partition(self._afresh(search, [self._first_size()]).labels)
+        best = search.polish(search.climb(search.warm(previous.labels)))
+        if best.n_groups <= _LARGE:
+            size = max(_FEWEST, 3 * best.n_groups)
+            best = _better(best, self._afresh(search, [size]))
+        return Partition(best.labels)
+
+    def fit(
+        self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
+    ) -> LikelihoodFit:
+        """Group the observations and say how sure the result is.
+
+        Parameters
+        ----------
+        counts
+            What was seen.
+        rng
+            Of the starts and of the order of moves.
+        start
+            A grouping to start from, beside the search's own starts.
+        """
+        if start is not None:
+            _check_start(start, counts)
+        search = self._search(counts, rng)
+        if len(search.seen) == 0:
+            raise InvalidInputError(
+                "the counts are empty: no observation was seen, so none can be grouped"
+            )
+        sizes = [self._first_size(), _FEW if self.n_states is None else self.n_states]
+        best = self._afresh(search, sizes)
+        if start is not None and (start.labels[search.seen] >= 0).any():
+            best = _better(best, search.polish(search.climb(search.warm(start.labels))))
+        return self._report(search, counts, self._vary(search, best))
+
+    def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
+        return Search(
+            Links.of(counts),
+            read_reward_law(counts, self.reward_law),
+            rng,
+            integrated=self.penalty == "integrated",
+            n_states=self.n_states,
+            max_groups=self.max_groups,
+        )
+
+    def _first_size(self) -> int:
+        """How many groups to start from, when nothing but n_states may be known."""
+        return _MANY if self.n_states is None else max(_FEWEST, 3 * self.n_states)
+
+    def _afresh(self, search: Search, sizes: list[int]) -> Grouping:
+        """Start from spectral groups; while most of them survive, from twice as many."""
+        largest = min(self.max_groups, len(search.seen))
+        best: Grouping | None = None
+        for size in sizes:
+            n_groups = min(size, largest)
+            while True:
+                found = search.polish(search.climb(search.spectral(n_groups), 3))
+                best = found if best is None else _better(best, found)
+                if 2 * found.n_groups < n_groups or n_groups == largest or self.n_states:
+                    break
+                n_groups = min(2 * n_groups, largest)
+        assert best is not None
+        return best
+
+    def _vary(self, search: Search, best: Grouping) -> Grouping:
+        """Try other starts near the number of groups found: a climb may stop too early."""
+        cheap = len(search.seen) * best.n_groups <= _CHEAP
+        n_random = self.starts if self.starts is not None else 12 * cheap
+        size = min(max(2, best.n_groups), len(search.seen))
+        if cheap:
+            best = _better(best, search.polish(search.climb(search.spectral(size))))
+        for _ in range(n_random):
+            best = _better(best, search.polish(search.climb(search.random(size))))
+        return best
+
+    def _report(self, search: Search, counts: Counts, best: Grouping) -> LikelihoodFit:
+        partition = Partition(best.labels)
+        margins = search.margins(best)
+        return LikelihoodFit(
+            partition=partition,
+            blocks=counts.group(partition),
+            log_odds=freeze(margins[:, 0].copy()),
+            certainty=freeze(margins[:, 1].copy()),
+            score=best.score,
+            score_curve=MappingProxyType(dict(sorted(search.curve.items()))),
+            alpha=best.rule.alpha,
+            reward_law=search.law.name,
+        )
+
+
+def _better(first: Grouping, second: Grouping) -> Grouping:
+    return second if second.score > first.score else first
+
+
+def _check_start(start: Partition, counts: Counts) -> None:
+    if start.n_observations != counts.n_observations:
+        raise InvalidInputError(
+            f"the grouping to start from has {start.n_observations} observations, the counts "
+            f"{counts.n_observations}; the two must agree"
+        )

@@ -1,0 +1,213 @@
+"""Minimal clustering: merge what confidence intervals cannot tell apart (``app:further.clustering``).
+
+The graph starts with an edge between any two symbols. An edge is deleted where, for some action,
+
+    |r(s, a) - r(s', a)| > d_r(s, a) + d_r(s', a)   or
+    ||p(. | s, a) - p(. | s', a)||_1 > d_p(s, a) + d_p(s', a).
+
+If the connected components are exactly as many as there are hidden states, they are the hidden
+states; otherwise the graph is forgotten until more has been seen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.symbols import symbol_counts
+from romdp.compiled import kernel
+from romdp.confidence import Hoeffding
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.validation import real_number, whole_number
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+AnyInts = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The paper's minimal clustering; it needs the number of hidden states.
+
+    Parameters
+    ----------
+    n_states : int
+        The number X of hidden states. A grouping with that many groups is final.
+    confidence : Hoeffding
+        Gives the widths d_r and d_p.
+    factor : float
+        Multiplies the widths here alone; 0.5 for MDPs without hidden states.
+
+    Notes
+    -----
+    Observations of one hidden state keep their edges with high probability, so components only
+    ever join hidden states that are not told apart yet: there are X at most. Without enough
+    data there are fewer, and nothing happens.
+
+    Examples
+    --------
+    >>> transitions = np.zeros((3, 1, 3), int)
+    >>> transitions[:, 0] = [[800, 0, 0], [800, 0, 0], [0, 500, 400]]
+    >>> zeros = np.zeros((3, 1))
+    >>> counts = Counts(transitions.sum(axis=2), transitions, zeros, zeros)
+    >>> overlap = Overlap(n_states=2, confidence=Hoeffding(scale=0.1))
+    >>> rng = np.random.default_rng(0)
+    >>> overlap.regroup(Evidence(counts, step=2500), Partition.singletons(3), rng).labels
+    array([0, 0, 1])
+    """
+
+    n_states: int
+    confidence: Hoeffding = Hoeffding()
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole_number(self.n_states, "n_states", 1)
+        real_number(self.factor, "factor", 0)
+        if not isinstance(self.confidence, Hoeffding):
+            raise InvalidInputError(
+                f"confidence is a {type(self.confidence).__name__}; the overlap of intervals is "
+                "defined by the widths of Hoeffding(...)"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The parts of `Evidence` that are read."""
+        return frozenset({"counts"})
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Return the hidden states if the data tell them apart, else what was before."""
+        if previous.n_clusters <= self.n_states:
+            return previous
+        counts = symbol_counts(evidence, previous)
+        widths = self.confidence.widths(
+            counts, evidence.step, evidence.delta, n_observations=previous.n_observations
+        )
+        labels = overlapping(
+            counts, self.factor * widths.rewards, self.factor * widths.transitions, self.n_states
+        )
+        found = Partition(labels)
+        return previous.compose(found) if found.n_clusters == self.n_states else previous
+
+
+def overlapping(
+    counts: Counts, reward_widths: Floats, transition_widths: Floats, at_least: int = 1
+) -> Ints:
+    """Return a label for each symbol's component of the graph of overlapping intervals.
+
+    Once fewer than ``at_least`` components are left the search stops; the labels then describe
+    what had been joined so far.
+    """
+    matrix = counts.matrix()
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    return _components(
+        counts.reward_means,
+        matrix.indptr,
+        matrix.indices,
+        matrix.data,
+        np.ascontiguousarray(reward_widths),
+        np.ascontiguousarray(transition_widths),
+        at_least,
+    )
+
+
+@kernel
+def _separated(
+    i: int,
+    j: int,
+    means: Floats,
+    starts: AnyInts,
+    outcomes: AnyInts,
+    counts: AnyInts,
+    totals: Floats,
+    reward_widths: Floats,
+    transition_widths: Floats,
+) -> bool:
+    """Tell whether some action tells two symbols apart; stops at the first proof."""
+    n_actions = means.shape[1]
+    for a in range(n_actions):
+        if abs(means[i, a] - means[j, a]) > reward_widths[i, a] + reward_widths[j, a]:
+            return True
+    for a in range(n_actions):
+        width = transition_widths[i, a] + transition_widths[j, a]
+        if width >= 2.0:  # no two laws are farther apart
+            continue
+        if totals[i, a] == 0.0 or totals[j, a] == 0.0:
+            continue  # no law was seen
+        row_i = i * n_actions + a
+        row_j = j * n_actions + a
+        p, p_end = starts[row_i], starts[row_i + 1]
+        q, q_end = starts[row_j], starts[row_j + 1]
+        distance = 0.0
+        while p < p_end or q < q_end:
+            take_p = q >= q_end or (p < p_end and outcomes[p] <= outcomes[q])
+            take_q = p >= p_end or (q < q_end and outcomes[q] <= outcomes[p])
+            gap = 0.0
+            if take_p:
+                gap += counts[p] / totals[i, a]
+                p += 1
+            if take_q:
+                gap -= counts[q] / totals[j, a]
+                q += 1
+            distance += abs(gap)
+            if distance > width:
+                return True
+    return False
+
+
+@kernel
+def _components(
+    means: Floats,
+    starts: AnyInts,
+    outcomes: AnyInts,
+    counts: AnyInts,
+    reward_widths: Floats,
+    transition_widths: Floats,
+    at_least: int,
+) -> Ints:
+    """Join symbols that are not separated (union-find).
+
+    Only pairs not joined already are compared: pairs in one hidden state are joined after one
+    full comparison each, and pairs of different states separate after a few outcomes.
+    """
+    n_symbols, n_actions = means.shape
+    totals = np.zeros((n_symbols, n_actions))
+    for i in range(n_symbols):
+        for a in range(n_actions):
+            row = i * n_actions + a
+            for p in range(starts[row], starts[row + 1]):
+                totals[i, a] += counts[p]
+    root = np.arange(n_symbols)
+    left = n_symbols
+    for i in range(n_symbols):
+        for j in range(i):
+            mine = i
+            while root[mine] != mine:
+                root[mine] = root[root[mine]]
+                mine = root[mine]
+            theirs = j
+            while root[theirs] != theirs:
+                root[theirs] = root[root[theirs]]
+                theirs = root[theirs]
+            if mine == theirs or _separated(
+                i, j, means, starts, outcomes, counts, totals, reward_widths, transition_widths
+            ):
+                continue
+            root[max(mine, theirs)] = min(mine, theirs)
+            left -= 1
+            if left < at_least:
+                break
+        if left < at_least:
+            break
+    labels = np.empty(n_symbols, np.int64)
+    for i in range(n_symbols):
+        place = i
+        while root[place] != place:
+            place = root[place]
+        labels[i] = place
+    return labels

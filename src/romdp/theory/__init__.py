@@ -1,0 +1,13 @@
+"""The paper's constants and bounds, for a world and for a finished run.
+
+Everything here is computed from the truth: it is for reading and for scoring, never for learning.
+Each formula is named by its label in the paper; where the paper slips or leaves a constant open,
+the docstring says what is done and the output repeats it.
+"""
+
+from romdp.theory.magnitude import Magnitude
+from romdp.theory.run import RunBound, run_bound
+from romdp.theory.table import Row
+from romdp.theory.world import Theory, bounds
+
+__all__ = ["Magnitude", "Row", "RunBound", "Theory", "bounds", "run_bound"]

@@ -1,0 +1,111 @@
+"""How well the spectral step knows V_2: ``lem:concentration``, ``lem:decomp`` and ``sec:rank``.
+
+Throughout, nu is the number of samples of an action, omega, sigma and G / (1 - theta) are those of
+its `View`, Y is the number of observations and log the natural logarithm.
+"""
+
+import math
+
+from romdp.theory.magnitude import Magnitude
+from romdp.theory.views import View
+
+_ROOT = math.sqrt(2)
+
+
+def triple_log(n_observations: int, delta: float) -> float:
+    """Return log(2 Y^(3/2) / delta), the price of a bound on third moments."""
+    return math.log(2) + 1.5 * math.log(n_observations) - math.log(delta)
+
+
+def decomposition_error(view: View, n_observations: int, samples: float, delta: float) -> Magnitude:
+    """Return the epsilon-tilde of ``lem:concentration``.
+
+    With ``e = G (2 sqrt(2) + 1) / (1 - theta) * sqrt(log(2 Y^(3/2) / delta) / nu)``::
+
+        epsilon = 2 sqrt(2) e / (sqrt(omega) sigma)^3 + 64 e / (sigma^2 omega^(3/2))
+    """
+    e = Magnitude.of(triple_log(n_observations, delta) / samples).sqrt()
+    e = e * view.speed * (2 * _ROOT + 1)
+    omega, sigma = Magnitude.of(view.omega), Magnitude.of(view.sigma)
+    return 2 * _ROOT * e / (omega.sqrt() * sigma) ** 3 + 64 * e / (sigma**2 * omega**1.5)
+
+
+def concentration_bound(view: View, n_observations: int, samples: float, delta: float) -> Magnitude:
+    """Return B_O^(l) of ``eq:epst1``: how far a column of V_2 may be off (Euclidean length).
+
+    ``G (4 sqrt(2) + 2) / (sqrt(omega) (1 - theta)) * sqrt(log(4 Y / delta) / nu)
+    + 8 epsilon / omega``, with epsilon of `decomposition_error`.
+    """
+    pairs = Magnitude.of((math.log(4 * n_observations) - math.log(delta)) / samples).sqrt()
+    omega = Magnitude.of(view.omega)
+    first = pairs * view.speed * (4 * _ROOT + 2) / omega.sqrt()
+    return first + 8 * decomposition_error(view, n_observations, samples, delta) / omega
+
+
+def error_constant(view: View, n_observations: int, delta: float) -> Magnitude:
+    """Return C_O^(l), the constant for which ``eq:factor`` and ``eq:epst1`` agree.
+
+    ``C_O = B_O sqrt(nu / log(2 Y^(3/2) / delta))``: it depends neither on nu nor, but for a ratio of
+    logarithms near one, on Y and delta directly. The largest of them is the C_2 of ``lem:decomp``,
+    which the paper does not give.
+    """
+    unit = Magnitude.of(triple_log(n_observations, delta)).sqrt()
+    return concentration_bound(view, n_observations, 1, delta) / unit
+
+
+def error_bound(
+    constant: Magnitude | float, n_observations: int, samples: float, delta: float
+) -> Magnitude:
+    """Return B_O of ``lem:decomp`` (``eq:BO``): C_2 sqrt(log(2 Y^(3/2) / delta) / nu)."""
+    return constant * Magnitude.of(triple_log(n_observations, delta) / samples).sqrt()
+
+
+def condition_factor(view: View, c1: float) -> Magnitude:
+    """Return Theta^(l) of ``eq:nl.condition1``; the paper does not give C_1.
+
+    ``max(16 X^(1/3) / (C_1^(2/3) omega^(1/3)), 4, 2 sqrt(2) X / (C_1^2 omega sigma^2))`` with
+    X = X^(l), the number of hidden states where the action is taken.
+    """
+    omega, sigma = Magnitude.of(view.omega), Magnitude.of(view.sigma)
+    constant = Magnitude.of(c1)
+    cubic = 16 * (view.n_states / omega) ** (1 / 3) / constant ** (2 / 3)
+    direct = 2 * _ROOT * view.n_states / (constant**2 * omega * sigma**2)
+    return max(cubic, Magnitude.of(4), direct)
+
+
+def enough_samples(view: View, n_observations: int, delta: float, c1: float) -> Magnitude:
+    """Return N-bar of ``eq:nl.condition1``: the samples from which ``lem:concentration`` holds.
+
+    ``(4 / (omega sigma^2))^2 log(2 Y^(3/2) / delta) Theta``, for one policy; the paper takes the
+    largest over policies.
+    """
+    scale = 4 / (Magnitude.of(view.omega) * Magnitude.of(view.sigma) ** 2)
+    return scale**2 * triple_log(n_observations, delta) * condition_factor(view, c1)
+
+
+def rank_samples(
+    view: View, n_observations: int, delta: float, g: float, epsilon: float
+) -> Magnitude:
+    """Return N_0^(l) of ``sec:rank``: the samples from which the rank is read off rightly.
+
+    The threshold ``g / nu^(1/2 - epsilon)`` must lie between the error of K_{2,3}
+    (``eq:perterbationM_2`` with c = 1 / nu),
+    ``G / (1 - theta) (1 + 1 / sqrt(2 nu)) sqrt(8 log(2 Y / delta) / nu)``, and ``sigma_r / 2``
+    (``eq:rankcondition``). Both hold from N_0 on. The paper leaves g and epsilon open.
+    """
+    noise = math.log(8 * (math.log(2 * n_observations) - math.log(delta))) / 2
+    excess = Magnitude.of(view.speed).log + noise - math.log(g)
+
+    def needed(log_samples: float) -> float:
+        return (excess + math.log1p(math.exp(-log_samples / 2) / _ROOT)) / epsilon
+
+    if math.isinf(excess):
+        return Magnitude(math.inf)
+    low = max(0.0, excess / epsilon)
+    high = max(0.0, needed(low))  # what is needed falls as samples rise
+    while high - low > 1e-12 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if needed(middle) > middle else (low, middle)
+    above_noise = Magnitude(high)
+    below_signal = (2 * g / Magnitude.of(view.sigma_pairs)) ** (1 / (0.5 - epsilon))
+    return max(above_noise, below_signal)

@@ -1,0 +1,201 @@
+"""The exact multi-view model of a world under a policy: what the spectral bounds are made of.
+
+The factor matrices V_1, V_2, V_3 of ``lem:decomp`` have Y rows, but only their singular values are
+asked for, and observations of one hidden state differ only by a factor (and by the policy): so
+matrices with at most X A rows have the same singular values, and nothing of size Y x X is made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.chains import Mixing, mixing, stationary_law
+from romdp.errors import StructureError
+from romdp.romdp import ROMDP
+from romdp.validation import choice, laws, real_array, whole_array
+
+Floats = NDArray[np.float64]
+
+_ZERO = 1e-12  # relative: singular values below are zeros spoilt by rounding
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One action under one policy.
+
+    Attributes
+    ----------
+    n_states
+        X^(l): the number of hidden states where the action is taken.
+    omega
+        The smallest non-zero P(x = i | a = l).
+    sigma_first, sigma_second, sigma_third
+        The smallest non-zero singular values of V_1, V_2 and V_3, the laws of the observation
+        before, at and after the action given the hidden state at it (``eq:v2toO``).
+    sigma_pairs
+        sigma_r: the smallest non-zero singular value of K_{2,3} (``eq:rankcondition``).
+    mixing
+        Of the hidden chain under the policy; None if it is periodic.
+    """
+
+    n_states: int
+    omega: float
+    sigma_first: float
+    sigma_second: float
+    sigma_third: float
+    sigma_pairs: float
+    mixing: Mixing | None
+
+    @property
+    def sigma(self) -> float:
+        """The smallest of the three views' singular values."""
+        return min(self.sigma_first, self.sigma_second, self.sigma_third)
+
+    @property
+    def speed(self) -> float:
+        """G / (1 - theta); infinite for a periodic chain."""
+        return mixing_speed(self.mixing)
+
+
+Views = tuple[View | None, ...]
+"""A view for each action; None for one that is never taken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """What the observations of each hidden state do under a policy.
+
+    ``taken[x, a]`` is P(a | x), ``norms[x, a]`` the length of the vector P(y, a | x) over y, and
+    ``factors[x]`` an (A, A) matrix with the same products of columns as P(y, a | x) over (y, a).
+    """
+
+    taken: Floats
+    norms: Floats
+    factors: Floats
+
+
+def mixing_speed(found: Mixing | None) -> float:
+    """Return G / (1 - theta), the factor of all spectral bounds; infinite for None."""
+    return np.inf if found is None else found.geometric_ergodicity / (1 - found.contraction)
+
+
+def policy_rows(world: ROMDP, policy: ArrayLike | str) -> Floats:
+    """Return the probabilities of the actions at each observation, shape (Y, A).
+
+    ``policy`` is (Y,) actions, (Y, A) rows, ``"uniform"`` or ``"optimal"``. A policy p of the hidden
+    states is ``p[world.labels]``.
+    """
+    shape = (world.n_observations, world.n_actions)
+    if isinstance(policy, str):
+        if choice(policy, "policy", ("uniform", "optimal")) == "uniform":
+            return np.full(shape, 1 / world.n_actions)
+        policy = world.hidden.optimal_policy[world.labels]
+    if np.ndim(policy) == 2:
+        return laws(real_array(policy, "policy", shape), "policy")
+    actions = whole_array(policy, "policy", shape[:1], 0, world.n_actions - 1)
+    return np.eye(world.n_actions)[actions]
+
+
+def action_share(world: ROMDP, rows: Floats) -> float:
+    """Return alpha_p of one policy: the smallest non-zero P(a | x) (``eq:prob.action``).
+
+    alpha_pi(a) = sum over the observations y of x of P(y | x) P(pi takes a at y).
+    """
+    taken = _per_state(world, world.observation_chance[:, None] * rows)
+    return float(taken[taken > 0].min())
+
+
+def views(world: ROMDP, rows: Floats) -> Views:
+    """Compute the views of all actions under a policy with the given (Y, A) rows.
+
+    Raises
+    ------
+    StructureError
+        If the policy's chain has several recurrent classes.
+    """
+    weight = world.observation_chance[:, None] * rows
+    order = np.argsort(world.labels, kind="stable")
+    ends = np.cumsum(np.bincount(world.labels, minlength=world.n_states))[:-1]
+    factors = np.zeros((world.n_states, world.n_actions, world.n_actions))
+    for x, members in enumerate(np.split(order, ends)):
+        triangle = np.linalg.qr(weight[members], mode="r")
+        factors[x, : len(triangle)] = triangle
+    norms = np.sqrt(_per_state(world, weight**2))
+    return _views(world, _Blocks(_per_state(world, weight), norms, factors))
+
+
+def hidden_policy_views(world: ROMDP) -> Iterator[Views]:
+    """Yield the views of every deterministic policy of the hidden states; there are A^X."""
+    lengths = _emission_norms(world)[:, None]
+    choices = np.eye(world.n_actions)
+    for policy in product(range(world.n_actions), repeat=world.n_states):
+        taken = choices[list(policy)]
+        norms = lengths * taken
+        yield _views(world, _Blocks(taken, norms, norms[:, :, None] * choices))
+
+
+def contraction_of_all(world: ROMDP) -> float:
+    """Return the contraction theta that holds with G = 1 under every policy whatsoever.
+
+    It is the largest total variation between T(. | x, a) and T(. | x', a') for x != x': the rows of
+    a policy's chain are mixtures of these, and the distance is convex.
+    """
+    from scipy.spatial.distance import cdist
+
+    largest = 0.0
+    for x in range(world.n_states - 1):
+        rest = world.transition[x + 1 :].reshape(-1, world.n_states)
+        largest = max(largest, float(cdist(world.transition[x], rest, "cityblock").max()) / 2)
+    return min(largest, 1.0)
+
+
+def _views(world: ROMDP, blocks: _Blocks) -> Views:
+    moves, taken = world.transition, blocks.taken
+    chain = np.einsum("xa,xaz->xz", taken, moves)
+    law = stationary_law(chain)
+    try:
+        found = mixing(chain)
+    except StructureError:
+        found = None
+    before = np.einsum("x,xba,xaz->xbz", law, blocks.factors, moves).reshape(-1, len(law))
+    lengths = _emission_norms(world)
+
+    def view(action: int) -> View | None:
+        joint = law * taken[:, action]
+        states = np.flatnonzero(joint > 0)
+        if not states.size:
+            return None
+        omega = joint[states] / joint.sum()
+        second = blocks.norms[states, action] / taken[states, action]  # its columns do not overlap
+        third = moves[states, action] * lengths
+        return View(
+            n_states=len(states),
+            omega=float(omega.min()),
+            sigma_first=_smallest(before[:, states] / law[states]),
+            sigma_second=float(second.min()),
+            sigma_third=_smallest(third),
+            sigma_pairs=_smallest((omega * second)[:, None] * third),
+            mixing=found,
+        )
+
+    return tuple(view(action) for action in range(world.n_actions))
+
+
+def _per_state(world: ROMDP, values: Floats) -> Floats:
+    """Sum the rows of a (Y, A) array over the observations of each hidden state."""
+    columns = [np.bincount(world.labels, column, world.n_states) for column in values.T]
+    return np.stack(columns, axis=1)
+
+
+def _emission_norms(world: ROMDP) -> Floats:
+    """Return the length of each hidden state's vector of emission probabilities."""
+    return np.sqrt(np.bincount(world.labels, world.observation_chance**2, world.n_states))
+
+
+def _smallest(matrix: Floats) -> float:
+    """Return the smallest non-zero singular value."""
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return float(values[values > _ZERO * values[0]][-1])

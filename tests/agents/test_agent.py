@@ -1,0 +1,270 @@
+"""The agent's life: what it plans on, what it follows, and what a checkpoint must hold."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import romdp
+from romdp.agents.agent import Agent, AgentState
+from romdp.agents.planners import Posterior
+from romdp.agents.stopping import Doubling
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.planning import Plan
+from romdp.worlds import random_romdp
+
+WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+
+
+@dataclass(frozen=True)
+class SeenOnly:
+    """A group for each observation that was seen, none for the others; 0 always has one."""
+
+    needs: frozenset = frozenset({"counts"})
+    shown: list = field(default_factory=list, compare=False)
+
+    def regroup(self, evidence, previous, rng):
+        self.shown.append(evidence)
+        visits = evidence.counts.visits.sum(axis=1)
+        labels = np.where(visits > 0, np.arange(len(visits)), -1)
+        labels[0] = 0
+        return Partition(labels)
+
+
+@dataclass(frozen=True)
+class SpyPlanner:
+    """Posterior sampling that notes what it is asked."""
+
+    asked: list = field(default_factory=list, compare=False)
+    n_actions: int = 2
+
+    def plan(self, counts, t, rng, start=None, n_observations=None):
+        self.asked.append((counts.copy(), t, None if start is None else start.copy()))
+        size = counts.n_observations
+        values = np.arange(size, dtype=float) + t
+        return Plan(rng.integers(self.n_actions, size=size), 0.5, 0.0, 1, values, True, 0.0)
+
+
+def drive(state, steps, rng, n_observations=9):
+    """Feed a random stream by hand; returns what was seen."""
+    seen = int(rng.integers(n_observations))
+    for _ in range(steps):
+        if state.must_think(seen):
+            state.think()
+        following = int(rng.integers(n_observations))
+        state.learn(seen, int(state.table[seen]), float(rng.random()), following)
+        seen = following
+    return seen
+
+
+def test_counts_are_up_to_date_when_the_agent_plans():
+    planner, clusterer = SpyPlanner(), SeenOnly()
+    playing = romdp.epochs(Agent(clusterer, planner), WORLD, 500, seed=0)
+    for epoch in playing:
+        counts, t, _ = planner.asked[-1]
+        shown = clusterer.shown[-1]
+        assert t == shown.step == epoch.start + 1
+        placed = epoch.partition.labels >= 0
+        assert shown.step - 1 == epoch.start
+        assert counts.n_observations == epoch.n_clusters
+        # What was seen once has a group by now: only 0 steps can be missing.
+        assert counts.visits.sum() == epoch.start
+        assert placed.sum() == epoch.n_clusters
+    assert len(planner.asked) > 10
+    starts = playing.run.epochs.start
+    np.testing.assert_array_equal([e.step for e in clusterer.shown], starts + 1)
+    np.testing.assert_array_equal([e.last_step for e in clusterer.shown], [0, *(starts[:-1] + 1)])
+
+
+@dataclass(frozen=True)
+class Half:
+    """Observations 0 to 3 in two groups, the others in none, for ever."""
+
+    needs: frozenset = frozenset()
+
+    def regroup(self, evidence, previous, rng):
+        return Partition([0, 0, 1, 1, -1, -1, -1, -1, -1])
+
+
+def test_observations_without_a_group_share_an_action_and_a_purse_outside_the_model():
+    planner = SpyPlanner()
+    state = Agent(Half(), planner).start(9, 2, seed=0)
+    rng = np.random.default_rng(0)
+    actions = set()
+    for _ in range(200):
+        drive(state, 5, rng)
+        unseen = slice(4, 9)
+        assert len(set(state.table[unseen])) == 1
+        assert (state.purse[unseen] == 2 * 2).all()
+        assert (state.purse[:4] == state.partition.labels[:4] * 2 + state.table[:4]).all()
+        assert state.budget.size == 2 * 2 + 1
+        actions.add(int(state.table[4]))
+        counts = planner.asked[-1][0]
+        assert counts.visits.shape == (2, 2)
+        assert (state.values[unseen] == state.values.max()).all()
+    assert actions == {0, 1}  # drawn anew at each epoch; 2^-200 if it were right and unlucky
+    counts = planner.asked[-1][0]
+    assert 0 < counts.visits.sum() < state.step  # steps from observations without a group
+    assert counts.n_transitions < counts.visits.sum()  # and steps that led there, are left out
+    assert state.recorder.visits.sum() == state.step
+
+
+def test_the_purse_outside_the_model_ends_epochs_too():
+    state = Agent(Half(), SpyPlanner(), Doubling()).start(9, 2, seed=0)
+    lengths, start = [], 0
+    for t in range(300):
+        if state.must_think(7):
+            lengths.append(t - start)
+            start = t
+            state.think()
+        state.learn(7, int(state.table[7]), 0.0, 7)
+    assert lengths[:8] == [0, 1, 1, 2, 4, 8, 16, 32]
+
+
+def test_the_last_values_are_carried_over_to_new_groups():
+    """The start of a plan is the mean of the members' last values."""
+    labels = [np.arange(9), np.array([0, 0, 0, 1, 1, 2, 2, 2, -1]), np.arange(9)]
+
+    @dataclass(frozen=True)
+    class Script:
+        needs: frozenset = frozenset()
+        turn: list = field(default_factory=list)
+
+        def regroup(self, evidence, previous, rng):
+            self.turn.append(0)
+            return Partition(labels[len(self.turn) - 1])
+
+    planner = SpyPlanner()
+    state = Agent(Script(), planner).start(9, 2, seed=0)
+    state.think()
+    np.testing.assert_array_equal(planner.asked[0][2], np.zeros(9))
+    first = np.arange(9) + 1.0
+    np.testing.assert_array_equal(state.values, first)
+    state.think()
+    np.testing.assert_array_equal(
+        planner.asked[1][2], [first[:3].mean(), first[3:5].mean(), first[5:8].mean()]
+    )
+    second = np.array([1.0, 2.0, 3.0])[[0, 0, 0, 1, 1, 2, 2, 2, 2]]  # no group: the largest
+    np.testing.assert_array_equal(state.values, second)
+    state.think()
+    np.testing.assert_array_equal(planner.asked[2][2], second)
+
+
+def test_a_grouping_without_any_group_is_a_clear_error():
+    class Nothing:
+        needs = frozenset()
+
+        def regroup(self, evidence, previous, rng):
+            return Partition.unseen(previous.n_observations)
+
+    with pytest.raises(InvalidInputError, match="no group"):
+        romdp.play(Agent(Nothing()), WORLD, 10)
+
+
+@dataclass(frozen=True)
+class Watches:
+    """A clusterer that reads triples."""
+
+    shown: list = field(default_factory=list, compare=False)
+    needs: frozenset = frozenset({"counts", "triples"})
+
+    def regroup(self, evidence, previous, rng):
+        self.shown.append(evidence.triples)
+        return Partition([0, 0, 1, 1, 2, 3, 4, 5, 6])
+
+
+def test_triples_are_those_of_the_last_epoch():
+    clusterer = Watches()
+    agent = Agent(clusterer, SpyPlanner(), Doubling(grow=1))
+    playing = romdp.epochs(agent, WORLD, 400, seed=0)
+    lengths = [epoch.length for epoch in playing]
+    assert clusterer.shown[0] is None
+    for length, triples in zip(lengths, clusterer.shown[1:], strict=False):
+        assert triples.count.sum() == max(0, length - 1)  # the first step has nothing before it
+        assert triples.n_observations == 7
+    assert max(lengths) > 5
+
+
+AGENTS = [
+    romdp.UCRL2(),
+    romdp.PSRL(),
+    romdp.Oracle(WORLD.labels),
+    romdp.Oracle(WORLD.labels, "posterior"),
+    Agent(SeenOnly(), Posterior(), Doubling(grow=1)),
+    Agent(Watches(), Posterior(), Doubling(grow=1)),
+]
+
+
+@settings(max_examples=30)
+@given(
+    agent=st.sampled_from(AGENTS),
+    before=st.integers(0, 60),
+    after=st.integers(1, 40),
+    seed=st.integers(0, 99),
+)
+def test_a_state_rebuilt_from_its_arrays_goes_on_alike(agent, before, after, seed):
+    state = agent.start(9, 2, seed)
+    drive(state, before, np.random.default_rng(seed))
+    saved = {name: array.copy() for name, array in state.arrays().items()}
+    copy = AgentState.from_arrays(agent, 9, 2, seed, saved)
+    for one in (state, copy):
+        drive(one, after, np.random.default_rng(seed + 1))
+    for name, array in state.arrays().items():
+        np.testing.assert_array_equal(copy.arrays()[name], array, err_msg=name)
+    assert state.step == copy.step == before + after
+
+
+def test_what_was_taken_from_a_state_does_not_change_with_it():
+    state = romdp.PSRL().start(9, 2, 0)
+    drive(state, 30, np.random.default_rng(0))
+    taken = state.arrays()
+    kept = {name: array.copy() for name, array in taken.items()}
+    drive(state, 30, np.random.default_rng(1))
+    for name, array in kept.items():
+        np.testing.assert_array_equal(taken[name], array, err_msg=name)
+
+
+def test_streams_of_the_seed_do_not_shift_each_other():
+    """A clusterer that draws a lot leaves the planner's draws as they were."""
+
+    @dataclass(frozen=True)
+    class Gambles:
+        needs: frozenset = frozenset()
+
+        def regroup(self, evidence, previous, rng):
+            rng.random(100)
+            return previous
+
+    runs = [
+        romdp.play(Agent(clusterer, Posterior(), Doubling(grow=1)), WORLD, 500, seed=0)
+        for clusterer in (romdp.Singletons(), Gambles())
+    ]
+    np.testing.assert_array_equal(runs[0].reward, runs[1].reward)
+    np.testing.assert_array_equal(runs[0].epochs, runs[1].epochs)
+
+
+def test_another_action_than_the_table_says_is_counted_where_it_was_taken():
+    state = romdp.UCRL2().start(3, 2, 0)
+    state.think()
+    before = state.budget.copy()
+    other = 1 - int(state.table[1])
+    state.learn(1, other, 1.0, -1)
+    spent = before - state.budget
+    assert spent[1 * 2 + other] == 1
+    assert spent.sum() == 1
+    assert state.recorder.visits[1 * 2 + other] == 1
+    assert state.recorder.pairs.counts.sum() == 0  # -1: nothing is known of where it led
+
+
+@pytest.mark.parametrize("sizes", [(0, 2), (3, 0), (2.5, 2), ("3", 2)])
+def test_sizes_that_make_no_sense_are_refused(sizes):
+    with pytest.raises(InvalidInputError, match="n_observations|n_actions"):
+        romdp.UCRL2().start(*sizes)
+
+
+def test_an_agent_is_frozen():
+    with pytest.raises(AttributeError):
+        romdp.UCRL2().name = "other"

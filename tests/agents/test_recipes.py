@@ -1,0 +1,86 @@
+"""The recipes name the right three answers."""
+
+import numpy as np
+import pytest
+
+import romdp
+from romdp.agents.agent import Agent
+from romdp.agents.planners import Optimism, Posterior
+from romdp.agents.stopping import Doubling
+from romdp.clustering.simple import Known, Singletons
+from romdp.description import fingerprint
+from romdp.errors import InvalidInputError, UnknownNameError
+
+LABELS = np.array([0, 1, 0, 2])
+
+
+def test_every_recipe_is_an_agent():
+    sets = romdp.Hoeffding(0.1)
+    assert romdp.UCRL2(sets, 0.1) == Agent(
+        Singletons(), Optimism(sets, 0.1), Doubling(eager=False), "ucrl2"
+    )
+    assert romdp.PSRL(2.0, "normal") == Agent(
+        Singletons(), Posterior(2.0, "normal"), Doubling(grow=1), "psrl"
+    )
+    assert romdp.Oracle(LABELS, confidence=sets, delta=0.1) == Agent(
+        Known(LABELS), Optimism(sets, 0.1), Doubling(), "oracle"
+    )
+    assert romdp.Oracle(LABELS, "posterior") == Agent(
+        Known(LABELS), Posterior(), Doubling(grow=1), "oracle-psrl"
+    )
+
+
+def test_the_oracle_uses_the_constants_of_the_paper():
+    assert romdp.Oracle(LABELS).planner == Optimism(romdp.Hoeffding(1.0, "paper"), 0.05)
+
+
+def test_the_oracle_takes_a_partition_and_a_planner():
+    oracle = romdp.Oracle(romdp.Partition(LABELS), planner=Posterior(prior=3.0))
+    assert oracle.clusterer == Known(LABELS)
+    assert oracle.planner == Posterior(prior=3.0)
+
+
+def test_recipes_differ_in_their_fingerprints():
+    agents = [
+        romdp.UCRL2(),
+        romdp.UCRL2(delta=0.1),
+        romdp.UCRL2(romdp.Hoeffding(0.1)),
+        romdp.PSRL(),
+        romdp.PSRL(prior=2.0),
+        romdp.Oracle(LABELS),
+        romdp.Oracle(LABELS[::-1].copy()),
+        romdp.Oracle([0, 1, 2, 2]),
+        romdp.Oracle(LABELS, "posterior"),
+    ]
+    prints = [fingerprint(agent) for agent in agents]
+    assert len(set(prints)) == len(agents)
+    assert fingerprint(romdp.Oracle(LABELS)) == fingerprint(romdp.Oracle(LABELS + 5))
+
+
+def test_agents_beat_uniform_play_and_the_oracle_beats_them():
+    """At these seeds, by factors: a smoke test that the recipes learn."""
+    world = romdp.worlds.random_romdp(n_states=3, n_actions=3, n_observations=24, seed=2)
+    scaled = romdp.Hoeffding(0.1)
+    regret = {
+        agent.name: romdp.play(agent, world, 30_000, seed=0).pseudo_regret[-1]
+        for agent in [
+            romdp.UCRL2(scaled),
+            romdp.PSRL(),
+            romdp.Oracle(world.labels, confidence=scaled),
+            romdp.Oracle(world.labels, "posterior"),
+        ]
+    }
+    uniform = world.hidden.gain - world.observable.policy_gain(np.full((24, 3), 1 / 3))
+    assert regret["ucrl2"] < 0.8 * 30_000 * uniform
+    assert regret["psrl"] < 0.5 * regret["ucrl2"]
+    assert regret["oracle"] < 0.5 * regret["ucrl2"]
+    assert regret["oracle-psrl"] < 0.5 * regret["psrl"]
+
+
+def test_wrong_answers_are_refused():
+    with pytest.raises(UnknownNameError, match="did you mean 'optimism'"):
+        romdp.Oracle(LABELS, planner="optimist")
+    with pytest.raises(InvalidInputError, match="labels"):
+        romdp.Oracle([[0, 1]])
+    with pytest.raises(InvalidInputError, match="pass the labels of this world"):
+        romdp.play(romdp.Oracle(LABELS), romdp.worlds.random_romdp(seed=0), 10)

@@ -1,0 +1,144 @@
+"""Singletons, Known, and the two ways to combine clusterers."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import romdp
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.simple import Chain, Known, Singletons, Spaced
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.triples import Triples
+
+RNG = np.random.default_rng(0)
+
+
+def evidence(n_observations=4, **facts):
+    return Evidence(Counts.zeros(n_observations, 2), **facts)
+
+
+@dataclass(frozen=True)
+class Says:
+    """A clusterer that answers with what it was made with, and notes what it was shown."""
+
+    labels: tuple
+    needs: frozenset = frozenset({"counts"})
+    shown: list = field(default_factory=list)
+
+    def regroup(self, evidence, previous, rng):
+        self.shown.append((evidence, previous))
+        return Partition(self.labels)
+
+
+def test_singletons_are_the_identity():
+    for previous in (Partition.trivial(4), Partition.singletons(4), Partition.unseen(4)):
+        assert Singletons().regroup(evidence(), previous, RNG) == Partition.singletons(4)
+
+
+def test_known_is_what_it_was_told():
+    labels = np.array([3, 3, 1, -1])
+    known = Known(labels)
+    labels[0] = 0  # the caller's array is not kept
+    answer = known.regroup(evidence(), Partition.singletons(4), RNG)
+    assert answer == Partition([0, 0, 1, -1])
+    assert known == Known(Partition([0, 0, 1, -1]))
+
+
+def test_known_refuses_another_world():
+    with pytest.raises(InvalidInputError, match="has 2 observations, the world has 4"):
+        Known([0, 1]).regroup(evidence(), Partition.singletons(4), RNG)
+
+
+def test_a_chain_hands_on_the_grouping():
+    first, second = Says((0, 0, 1, 2)), Says((0, 0, 1, 1), frozenset({"triples"}))
+    chain = Chain(first, second)
+    start = Partition.singletons(4)
+    shown = evidence(step=9, last_step=5)
+    assert chain.regroup(shown, start, RNG) == Partition([0, 0, 1, 1])
+    assert first.shown == [(shown, start)]
+    assert second.shown == [(shown, Partition([0, 0, 1, 2]))]
+    assert chain.needs == {"counts", "triples"}
+    assert chain == Chain(first, second)
+
+
+def test_a_chain_rewrites_the_triples_in_the_new_groups():
+    """Observations 1 and 2 of three groups become one; the triples follow."""
+    previous = Partition([0, 0, 1, 2])  # the triples are in these three groups
+    triples = Triples([0, 1, 2], [1, 2, 0], [0, 1, 0], [2, 0, 1], [5, 6, 7], 3, 2)
+    second = Says((0, 0, 1, 1))
+    chain = Chain(Says((0, 0, 1, 1)), second)
+    shown = evidence(triples=triples, step=9, last_step=5, delta=0.2)
+    chain.regroup(shown, previous, RNG)
+    seen = second.shown[0][0]
+    assert seen.triples == triples.relabel(Partition([0, 1, 1]))
+    assert seen.triples.count.sum() == 18
+    assert (seen.counts, seen.step, seen.last_step, seen.delta) == (shown.counts, 9, 5, 0.2)
+
+
+def test_a_chain_leaves_the_triples_alone_while_the_grouping_stays():
+    triples = Triples([0], [1], [0], [2], [5], 3, 2)
+    previous = Partition([0, 0, 1, 2])
+    second = Says((0, 0, 1, 2))
+    Chain(Says((0, 0, 1, 2)), second).regroup(evidence(triples=triples), previous, RNG)
+    assert second.shown[0][0].triples is triples
+
+
+def test_a_chain_drops_triples_that_cannot_follow():
+    """A grouping that splits a group cannot be told from triples in the old groups."""
+    triples = Triples([0], [1], [0], [1], [5], 2, 2)
+    second = Says((0, 1, 2, 2))
+    chain = Chain(Says((0, 1, 2, 2)), second)
+    chain.regroup(evidence(triples=triples), Partition([0, 0, 1, 1]), RNG)
+    assert second.shown[0][0].triples is None
+
+
+def test_a_chain_lets_observations_without_a_group_be():
+    """Triples of the groups stay in order where some observation has no group."""
+    previous = Partition([-1, 0, 1, 0])
+    triples = Triples([0], [1], [0], [1], [5], 2, 2)
+    second = Says((-1, 0, 0, 0))
+    chain = Chain(Says((-1, 0, 0, 0)), second)
+    chain.regroup(evidence(triples=triples), previous, RNG)
+    assert second.shown[0][0].triples == triples.relabel(Partition([0, 0]))
+
+
+def test_an_empty_chain_is_refused():
+    with pytest.raises(InvalidInputError, match="at least one clusterer"):
+        Chain()
+
+
+def test_a_spaced_clusterer_is_asked_once_a_power():
+    inner = Says((0, 0, 1, 1))
+    spaced = Spaced(inner, growth=2.0)
+    previous = Partition.singletons(4)
+    asked = []
+    for step in range(1, 65):
+        before = len(inner.shown)
+        spaced.regroup(evidence(step=step, last_step=step - 1), previous, RNG)
+        if len(inner.shown) > before:
+            asked.append(step)
+    assert asked == [1, 2, 4, 8, 16, 32, 64]
+    # An epoch that jumps over several powers asks once, one inside a power not at all.
+    assert spaced.regroup(evidence(step=500, last_step=70), previous, RNG) == Partition(
+        [0, 0, 1, 1]
+    )
+    assert spaced.regroup(evidence(step=500, last_step=300), previous, RNG) is previous
+    assert spaced.needs == inner.needs
+
+
+def test_a_spaced_agent_regroups_seldom():
+    inner = Says((0, 0, 0, 1, 1, 1, 2, 2, 2))
+    agent = romdp.Agent(clusterer=Spaced(inner, growth=4.0))
+    world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+    run = romdp.play(agent, world, 2000, seed=0)
+    assert len(inner.shown) <= 6 < len(run.epochs)
+    assert run.partition == Partition(inner.labels)
+
+
+@pytest.mark.parametrize("growth", [1.0, 0.5, np.inf, np.nan, "2"])
+def test_a_growth_of_one_or_less_is_refused(growth):
+    with pytest.raises(InvalidInputError, match="growth"):
+        Spaced(Singletons(), growth)

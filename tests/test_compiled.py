@@ -1,0 +1,98 @@
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from romdp import randomness
+from romdp.compiled import kernel, on_compilation
+
+DRAW = """
+from romdp.compiled import on_compilation
+seen = []
+on_compilation(seen.append)
+import numpy as np
+from romdp.randomness import alias_tables
+keep, alias = alias_tables(np.array([[0.25, 0.75]]))
+print(alias.tolist(), len(seen), *sorted(set(seen)))
+"""
+
+NOWHERE_TO_WRITE = """
+import logging
+from numba.core import caching
+class Nowhere:
+    @classmethod
+    def from_function(cls, function, file):
+        return None
+for kind in vars(caching).values():
+    if isinstance(kind, type) and hasattr(kind, "_locator_classes"):
+        kind._locator_classes = [Nowhere]
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+"""
+
+
+def run(code, cache):
+    """Run code in a fresh process that keeps compiled kernels in ``cache``."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def test_a_second_process_does_not_compile_again(tmp_path):
+    assert run(DRAW, tmp_path)[0] == "[[1, 1]] 1 _fill_alias"
+    assert run(DRAW, tmp_path)[0] == "[[1, 1]] 0"
+
+
+def test_a_cache_that_cannot_be_written_breaks_nothing(tmp_path):
+    output, log = run(NOWHERE_TO_WRITE + DRAW, tmp_path)
+    assert output == "[[1, 1]] 1 _fill_alias"
+    assert "no writable cache directory: _fill_alias is compiled in memory" in log
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_errors_of_numba_are_not_hidden(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(numba, "njit", broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        kernel(len)
+
+
+def test_a_kernel_divides_like_numpy():
+    def ratio(a, b):
+        return a / b
+
+    assert kernel(ratio)(1.0, 0.0) == np.inf
+
+
+def test_only_our_kernels_are_reported_and_only_when_compiled():
+    def stranger(x):
+        return x + 1
+
+    def ours(x):
+        return x + 2
+
+    ours.__module__ = "romdp.somewhere"
+    seen = []
+    stop = on_compilation(seen.append)
+    try:
+        numba.njit(stranger)(1)
+        assert seen == []
+        compiled = numba.njit(ours)
+        compiled(1)
+        compiled(2)
+        assert seen == ["ours"]
+    finally:
+        stop()
+    compiled(1.5)  # another type: it compiles again, and nobody listens
+    assert seen == ["ours"]
+    assert randomness.as_uniform.py_func.__module__ == "romdp.randomness"
