@@ -39,7 +39,8 @@ def describe(value: Any) -> Any:
     parts = getattr(value, "__describe__", None)
     if parts is not None:
         return {"type": type(value).__name__, **describe(parts())}
-    if type(value).__repr__ is object.__repr__ and hasattr(value, "__dict__"):
+    writes: object = type(value).__repr__
+    if writes is object.__repr__ and hasattr(value, "__dict__"):
         return {"type": type(value).__name__, **describe(vars(value))}
     return repr(value)
 

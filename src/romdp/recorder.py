@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from romdp.compiled import kernel
 from romdp.counts import Counts
+from romdp.partition import Partition
 from romdp.tally import Tally, add
 from romdp.triples import Triples
 
@@ -20,8 +21,8 @@ from romdp.triples import Triples
 def count_step(
     cell: int,
     reward: float,
-    next_observation: int,
-    n_observations: int,
+    next_unit: int,
+    n_units: int,
     visits: NDArray[np.int64],
     sums: NDArray[np.float64],
     squares: NDArray[np.float64],
@@ -29,15 +30,23 @@ def count_step(
     pairs: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Count a visit of ``cell`` (observation * n_actions + action), its reward and its successor.
+    """Count a visit of ``cell`` (unit * n_actions + action), its reward and its successor.
 
-    A negative ``next_observation`` is unknown: the step counts its reward and no transition.
+    A negative ``next_unit`` is unknown: the step counts its reward and no transition.
     """
     visits[cell] += 1
     sums[cell] += reward
     squares[cell] += reward * reward
-    if next_observation >= 0:
-        add(keys, pairs, used, cell * n_observations + next_observation)
+    if next_unit >= 0:
+        add(keys, pairs, used, cell * n_units + next_unit)
+
+
+@kernel
+def unit_of(units: NDArray[np.int64] | None, observation: int) -> int:
+    """Return what an observation is counted as: itself unless there are ``units``."""
+    if units is None:
+        return observation
+    return units[observation] if observation >= 0 else -1
 
 
 @kernel
@@ -70,6 +79,8 @@ def count_triple(
 class Recorder:
     """Pair counts of all steps and, while they are watched, triple counts of the present epoch.
 
+    What is counted is a unit: an observation, or after `keep_largest` a group of them.
+
     Parameters
     ----------
     n_observations, n_actions
@@ -79,6 +90,8 @@ class Recorder:
     def __init__(self, n_observations: int, n_actions: int) -> None:
         self.n_observations = n_observations
         self.n_actions = n_actions
+        self.n_units = n_observations
+        self.units: NDArray[np.int64] | None = None  # of each observation; None: itself
         cells = n_observations * n_actions
         self.visits = np.zeros(cells, np.int64)
         self.reward_sums = np.zeros(cells, np.float64)
@@ -122,10 +135,10 @@ class Recorder:
         self.make_room()
         pairs, triples = self.pairs, self.triples_tally
         count_step(
-            observation * self.n_actions + action,
+            unit_of(self.units, observation) * self.n_actions + action,
             float(reward),
-            next_observation,
-            self.n_observations,
+            unit_of(self.units, next_observation),
+            self.n_units,
             self.visits,
             self.reward_sums,
             self.reward_squares,
@@ -148,7 +161,7 @@ class Recorder:
     def counts(self) -> Counts:
         """The pair counts so far; while they are dense this is a live view, not a copy."""
         return Counts.from_cells(
-            self.n_observations,
+            self.n_units,
             self.n_actions,
             self.visits,
             self.pairs.counts if self.pairs.is_dense else self.pairs.items(),
@@ -173,6 +186,35 @@ class Recorder:
             n_actions=self.n_actions,
         )
 
+    def keep_largest(self, grouping: Partition) -> None:
+        """Count groups from now on, keeping of each the history of one branch.
+
+        Every group of ``grouping`` must be a union of present units. A new unit goes on with
+        the counts of the unit in it that has the most visits; those of the others are
+        forgotten, and what led to any of them leads to the group. Memory is then that of the
+        groups, not of the observations.
+        """
+        size, actions = grouping.n_clusters, self.n_actions
+        present = np.arange(self.n_observations) if self.units is None else self.units
+        group = np.empty(self.n_units, np.int64)
+        group[present] = grouping.labels
+        visits = self.visits.reshape(-1, actions)
+        by_visits = np.argsort(visits.sum(axis=1), kind="stable")
+        kept = np.empty(size, np.int64)
+        kept[group[by_visits]] = by_visits  # the last one written has the most visits
+
+        moved = self.counts.matrix()[(kept[:, None] * actions + np.arange(actions)).ravel()]
+        rows = np.repeat(np.arange(size * actions), np.diff(moved.indptr))
+        keys, where = np.unique(rows * size + group[moved.indices], return_inverse=True)
+        count = np.zeros(keys.size, np.int64)
+        np.add.at(count, where, moved.data)
+
+        self.pairs = Tally.from_items(size * actions * size, keys, count)
+        self.visits = visits[kept].ravel()
+        self.reward_sums = self.reward_sums.reshape(-1, actions)[kept].ravel()
+        self.reward_squares = self.reward_squares.reshape(-1, actions)[kept].ravel()
+        self.units, self.n_units = grouping.labels, size
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold, copied: later steps do not change it."""
         pair_keys, pair_counts = self.pairs.items()
@@ -188,8 +230,9 @@ class Recorder:
             "triple_counts": triple_counts,
             "last": self.last.copy(),
         }
-        if self.symbol is not None:
-            arrays["symbol"] = self.symbol.copy()
+        for name in ("symbol", "units"):
+            if (array := getattr(self, name)) is not None:
+                arrays[name] = array.copy()
         return arrays
 
     @classmethod
@@ -200,10 +243,12 @@ class Recorder:
         recorder = cls(n_observations, n_actions)
         for name in ("visits", "reward_sums", "reward_squares", "symbol_action", "last"):
             setattr(recorder, name, arrays[name].copy())
-        if "symbol" in arrays:
-            recorder.symbol = arrays["symbol"].copy()
+        for name in ("symbol", "units"):
+            if name in arrays:
+                setattr(recorder, name, arrays[name].copy())
+        recorder.n_units = recorder.visits.size // n_actions
         recorder.pairs = Tally.from_items(
-            recorder.pairs.n_keys, arrays["pair_keys"], arrays["pair_counts"]
+            recorder.visits.size * recorder.n_units, arrays["pair_keys"], arrays["pair_counts"]
         )
         recorder.triples_tally = Tally.from_items(
             recorder.n_symbols**3, arrays["triple_keys"], arrays["triple_counts"]

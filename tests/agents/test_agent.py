@@ -261,7 +261,7 @@ def test_another_action_than_the_table_says_is_counted_where_it_was_taken():
 
 @pytest.mark.parametrize("sizes", [(0, 2), (3, 0), (2.5, 2), ("3", 2)])
 def test_sizes_that_make_no_sense_are_refused(sizes):
-    with pytest.raises(InvalidInputError, match="n_observations|n_actions"):
+    with pytest.raises(InvalidInputError, match=r"n_observations|n_actions"):
         romdp.UCRL2().start(*sizes)
 
 

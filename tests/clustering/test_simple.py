@@ -67,7 +67,9 @@ def test_a_chain_hands_on_the_grouping():
 def test_a_chain_rewrites_the_triples_in_the_new_groups():
     """Observations 1 and 2 of three groups become one; the triples follow."""
     previous = Partition([0, 0, 1, 2])  # the triples are in these three groups
-    triples = Triples([0, 1, 2], [1, 2, 0], [0, 1, 0], [2, 0, 1], [5, 6, 7], 3, 2)
+    triples = Triples(
+        [0, 1, 2], [1, 2, 0], [0, 1, 0], [2, 0, 1], [5, 6, 7], n_observations=3, n_actions=2
+    )
     second = Says((0, 0, 1, 1))
     chain = Chain(Says((0, 0, 1, 1)), second)
     shown = evidence(triples=triples, step=9, last_step=5, delta=0.2)
@@ -79,7 +81,7 @@ def test_a_chain_rewrites_the_triples_in_the_new_groups():
 
 
 def test_a_chain_leaves_the_triples_alone_while_the_grouping_stays():
-    triples = Triples([0], [1], [0], [2], [5], 3, 2)
+    triples = Triples([0], [1], [0], [2], [5], n_observations=3, n_actions=2)
     previous = Partition([0, 0, 1, 2])
     second = Says((0, 0, 1, 2))
     Chain(Says((0, 0, 1, 2)), second).regroup(evidence(triples=triples), previous, RNG)
@@ -88,7 +90,7 @@ def test_a_chain_leaves_the_triples_alone_while_the_grouping_stays():
 
 def test_a_chain_drops_triples_that_cannot_follow():
     """A grouping that splits a group cannot be told from triples in the old groups."""
-    triples = Triples([0], [1], [0], [1], [5], 2, 2)
+    triples = Triples([0], [1], [0], [1], [5], n_observations=2, n_actions=2)
     second = Says((0, 1, 2, 2))
     chain = Chain(Says((0, 1, 2, 2)), second)
     chain.regroup(evidence(triples=triples), Partition([0, 0, 1, 1]), RNG)
@@ -96,13 +98,24 @@ def test_a_chain_drops_triples_that_cannot_follow():
 
 
 def test_a_chain_lets_observations_without_a_group_be():
-    """Triples of the groups stay in order where some observation has no group."""
+    """The triples are in groups, and those of an observation without one are not among them."""
     previous = Partition([-1, 0, 1, 0])
-    triples = Triples([0], [1], [0], [1], [5], 2, 2)
+    triples = Triples([0], [1], [0], [1], [5], n_observations=2, n_actions=2)
     second = Says((-1, 0, 0, 0))
     chain = Chain(Says((-1, 0, 0, 0)), second)
     chain.regroup(evidence(triples=triples), previous, RNG)
     assert second.shown[0][0].triples == triples.relabel(Partition([0, 0]))
+
+
+def test_triples_keep_the_numbers_of_the_groups():
+    """An observation that gets a group can change the order in which groups first appear."""
+    triples = Triples([0], [1], [0], [1], [5], n_observations=2, n_actions=2)
+    second = Says((0, 1, 0, 2))
+    chain = Chain(Says((0, 1, 0, 2)), second)
+    chain.regroup(evidence(triples=triples), Partition([-1, 0, 1, -1]), RNG)
+    seen = second.shown[0][0].triples
+    assert (seen.previous, seen.middle, seen.next, seen.count) == ([1], [0], [0], [5])
+    assert seen.n_observations == 3
 
 
 def test_an_empty_chain_is_refused():

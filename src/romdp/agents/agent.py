@@ -9,7 +9,7 @@ rule). It thinks at the start of an epoch and then follows a fixed table observa
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,13 @@ from romdp.agents.planners import Optimism, Planner
 from romdp.agents.stopping import Doubling, Stopping
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.simple import Singletons
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError
 from romdp.partition import Partition
 from romdp.planning.plan import Plan
 from romdp.randomness import Seed, generator, seed_sequence
 from romdp.recorder import Recorder
-from romdp.validation import whole_number
+from romdp.validation import choice, whole_number
 
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
@@ -41,6 +43,11 @@ class Agent:
         like `Planner`.
     stopping
         When to think again? `Doubling`, or any object like `Stopping`.
+    counting
+        What a group remembers. ``"pooled"``: everything that its observations ever did.
+        ``"paper"``: what an observation did before it joined a group is not used for the
+        group; where groups merge, the one with the most samples is kept. Memory then is that
+        of the groups, and the grouping may only get coarser.
     name
         What tables and figures call it.
     """
@@ -48,7 +55,11 @@ class Agent:
     clusterer: Clusterer = field(default_factory=Singletons)
     planner: Planner = field(default_factory=Optimism)
     stopping: Stopping = field(default_factory=Doubling)
+    counting: Literal["pooled", "paper"] = "pooled"
     name: str = "agent"
+
+    def __post_init__(self) -> None:
+        choice(self.counting, "counting", ("pooled", "paper"))
 
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "AgentState":
         """Begin a life: nothing seen, every observation a group of its own."""
@@ -110,7 +121,7 @@ class AgentState:
             last_step=self.last_start + 1 if self.epoch > 1 else 0,
         )
         partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
-        counts = recorder.counts.group(partition)
+        counts = self._count(partition)
         plan = agent.planner.plan(
             counts,
             self.step + 1,
@@ -124,6 +135,19 @@ class AgentState:
         self._follow(plan)
         if watches:
             recorder.watch_triples(partition.labels, plan.policy)
+
+    def _count(self, partition: Partition) -> Counts:
+        """Return the counts of the groups, by the rule of the agent."""
+        if self.agent.counting == "pooled":
+            return self.recorder.counts.group(partition)
+        if partition != self.partition:
+            if not self.partition.refines(partition):
+                raise InvalidInputError(
+                    'counting="paper" forgets what a grouping that splits again would need; use '
+                    'counting="pooled" with this clusterer'
+                )
+            self.recorder.keep_largest(partition)
+        return self.recorder.counts
 
     def _follow(self, plan: Plan) -> None:
         """Spell the plan out for every observation.
@@ -145,7 +169,9 @@ class AgentState:
     def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flatten the budgets and append that of the observations without a group."""
         unseen = np.flatnonzero(self.partition.labels < 0)
-        visits = self.recorder.visits.reshape(-1, self.recorder.n_actions)[unseen].sum()
+        visits = 0
+        if unseen.size:
+            visits = self.recorder.visits.reshape(-1, self.recorder.n_actions)[unseen].sum()
         return np.append(budget.ravel(), self.agent.stopping.budget(np.array([visits])))
 
     def _values_of(self, partition: Partition) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ def constant_bound(constant: float, n_symbols: int, n_samples: float, delta: flo
     Examples
     --------
     >>> round(constant_bound(1.0, n_symbols=30, n_samples=10_000, delta=0.05), 4)
-    0.0297
+    0.0296
     """
     return constant * math.sqrt(_log_ratio(2 * n_symbols**1.5, delta) / n_samples)
 
@@ -46,7 +46,8 @@ def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -
     size = speed * (2 * math.sqrt(2) + 1) * third
     error = 2 * math.sqrt(2) * size / (math.sqrt(least) * sigma) ** 3
     error += 64 * size / (sigma**2 * least**1.5)
-    return speed * (4 * math.sqrt(2) + 2) / math.sqrt(least) * second + 8 * error / least
+    bound: float = speed * (4 * math.sqrt(2) + 2) / math.sqrt(least) * second
+    return bound + 8 * error / least
 
 
 def _log_ratio(numerator: float, delta: float) -> float:
@@ -133,7 +134,7 @@ def align(columns: Floats, reference: Floats) -> NDArray[np.intp]:
     >>> align(np.array([[0.1, 0.9], [0.9, 0.1]]), np.eye(2)).tolist()
     [1, 0]
     """
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
+    from scipy.optimize import linear_sum_assignment
 
     products = reference.T @ columns
     cost = (columns**2).sum(axis=0) - 2 * products  # squared distances but for a row constant

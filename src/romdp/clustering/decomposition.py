@@ -99,7 +99,8 @@ def decompose(
 def symmetrise(tensor: Floats) -> Floats:
     """Average a tensor over the six orders of its axes."""
     orders = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-    return np.mean([tensor.transpose(order) for order in orders], axis=0)
+    mean: Floats = np.mean([tensor.transpose(order) for order in orders], axis=0)
+    return mean
 
 
 def polar(matrix: Floats) -> Floats:

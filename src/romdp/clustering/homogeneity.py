@@ -32,6 +32,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _HALF_SEEN = 50  # a symbol seen this often counts half when the typical difference is measured
+_MOST_SCREENED = 300  # symbols
 _FLOOR = 0.02  # of the size of the laws: a typical difference below it is taken for this one
 
 
@@ -53,8 +54,9 @@ class _Laws:
     def products(self, symbols: Ints, anchor: int) -> Floats:
         """Return the products of the laws of symbols with the law of the anchor."""
         row = self.rows[[anchor]].toarray().ravel()
-        shared: Floats = self.rows[symbols] @ row
-        return shared / np.maximum(self.totals[symbols] * self.totals[anchor], 1)
+        shared = self.rows[symbols] @ row
+        products: Floats = shared / np.maximum(self.totals[symbols] * self.totals[anchor], 1)
+        return products
 
     def compare(self, symbols: Ints, anchor: int) -> "_Comparison":
         n, m = self.totals[symbols], self.totals[anchor]
@@ -130,10 +132,17 @@ class Homogeneity:
         self._resolution = resolution
         self._quantile = float(norm.isf(level))
         self._doubt = doubt
+        self._tolerances: dict[int, float] = {}
 
     def tolerance(self, action: int) -> float:
         """Return the squared difference of next laws that counts as none."""
-        laws = self._next[action]
+        if action not in self._tolerances:
+            self._tolerances[action] = self._resolution * self._typical(self._next[action])
+        return self._tolerances[action]
+
+    @staticmethod
+    def _typical(laws: _Laws) -> float:
+        """Return the mean squared difference between two symbols, or a floor for it."""
         seen = np.flatnonzero(laws.totals >= 2)
         if len(seen) < 2:
             return 0.0
@@ -147,7 +156,7 @@ class Homogeneity:
         products = mixture @ mixture - weight**2 @ own
         typical = (lengths - 2 * products) / weights
         size = 2 * float(weight @ square) / float(weight.sum())
-        return self._resolution * max(float(typical), _FLOOR * size)
+        return max(float(typical), _FLOOR * size)
 
     def alike(self, action: int, symbols: Ints, anchor: int) -> Bools:
         """Tell which symbols are known to lead where the anchor leads under an action."""
@@ -186,9 +195,12 @@ class Homogeneity:
 
     def any_alike(self, action: int, symbols: Ints) -> bool:
         """Tell whether any two of the symbols could pass: if not, nothing need be proposed."""
-        totals = self._next[action].totals
-        by_visits = symbols[np.argsort(-totals[symbols], kind="stable")]
+        if len(symbols) > _MOST_SCREENED:
+            return True  # looking would cost more than it saves
+        laws = self._next[action]
+        symbols = symbols[laws.totals[symbols] >= 2]
+        tolerance = np.full(len(symbols), self.tolerance(action))
         return any(
-            self.alike(action, by_visits[i + 1 :], int(by_visits[i])).any()
-            for i in range(len(by_visits) - 1)
+            laws.compare(symbols[:i], int(symbols[i])).within(tolerance[:i], self._quantile).any()
+            for i in range(1, len(symbols))
         )

@@ -29,7 +29,8 @@ PENALTIES = ("integrated", "bic")
 _MANY, _FEW = 40, 10  # groups to start from when nothing is known of their number
 _FEWEST = 8  # groups to start from, whatever is known
 _LARGE = 64  # groups of a previous grouping beyond which only that one is improved
-_CHEAP = 50_000  # observations times groups up to which random starts are tried by default
+_STARTS = 20  # annealed starts by default,
+_CHEAP = 5_000  # while observations times groups do not exceed this
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +96,9 @@ class Likelihood:
         nearly certain ones) or "bic" (which counts only transitions that occur; it makes too many
         groups of few data).
     starts
-        Number of random starts beside the spectral ones; None: 12 while that is cheap.
+        Number of annealed starts of `fit` beside the spectral ones, in turn from the best grouping
+        so far and from a random one; None: 20 while that is cheap. They matter where observations
+        were seen only a few times each.
     max_groups
         The search never looks at more groups than this.
 
@@ -210,15 +213,15 @@ class Likelihood:
         return best
 
     def _vary(self, search: Search, best: Grouping) -> Grouping:
-        """Try other starts near the number of groups found: a climb may stop too early."""
-        cheap = len(search.seen) * best.n_groups <= _CHEAP
-        n_random = self.starts if self.starts is not None else 12 * cheap
+        """Try annealed starts with about as many groups as were found: climbs may end too low."""
         size = min(max(2, best.n_groups), len(search.seen))
-        if cheap:
-            best = _better(best, search.polish(search.climb(search.spectral(size))))
-        for _ in range(n_random):
-            best = _better(best, search.polish(search.climb(search.random(size))))
-        return best
+        cheap = len(search.seen) * size <= _CHEAP
+        n_starts = self.starts if self.starts is not None else _STARTS * cheap
+        found = best
+        for number in range(n_starts):
+            start = search.random(size) if number % 2 else best
+            found = _better(found, search.anneal(start))
+        return found if found is best else _better(found, search.polish(found))
 
     def _report(self, search: Search, counts: Counts, best: Grouping) -> LikelihoodFit:
         partition = Partition(best.labels)

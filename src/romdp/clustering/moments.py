@@ -21,7 +21,8 @@ from romdp.triples import Triples
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DENSE = 2**18  # entries of a matrix up to which an array and its full decomposition are cheap
+_DENSE = 2**22  # entries up to which a matrix is an array: 32 MiB
+_SMALL = 400  # rows or columns up to which all singular values are cheap
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,8 @@ class Moments:
     @cached_property
     def middle(self) -> Floats:
         """The share of each middle symbol."""
-        return np.bincount(self.places[1], self.weights, self.shape[1])
+        shares: Floats = np.bincount(self.places[1], self.weights, self.shape[1])
+        return shares
 
     def resample(self, rng: np.random.Generator) -> "Moments":
         """Draw the counts anew, each from a Poisson law around what was seen (a bootstrap).
@@ -117,7 +119,7 @@ def truncated_svd(
     left : shape (n_rows, rank);  values : decreasing;  right : shape (n_columns, rank)
     """
     rank = min(rank, *matrix.shape)
-    if isinstance(matrix, np.ndarray) or rank >= min(matrix.shape) // 2:
+    if min(matrix.shape) <= _SMALL or rank >= min(matrix.shape) // 2:
         full = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
         left, values, right = np.linalg.svd(full, full_matrices=False)
     else:

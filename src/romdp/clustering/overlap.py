@@ -1,6 +1,7 @@
-"""Minimal clustering: merge what confidence intervals cannot tell apart (``app:further.clustering``).
+"""Minimal clustering: merge what confidence intervals cannot tell apart.
 
-The graph starts with an edge between any two symbols. An edge is deleted where, for some action,
+This is the paper's ``app:further.clustering``. The graph starts with an edge between any two
+symbols. An edge is deleted where, for some action,
 
     |r(s, a) - r(s', a)| > d_r(s, a) + d_r(s', a)   or
     ||p(. | s, a) - p(. | s', a)||_1 > d_p(s, a) + d_p(s', a).
@@ -9,7 +10,7 @@ If the connected components are exactly as many as there are hidden states, they
 states; otherwise the graph is forgotten until more has been seen.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class Overlap:
     """
 
     n_states: int
-    confidence: Hoeffding = Hoeffding()
+    confidence: Hoeffding = field(default_factory=Hoeffding)
     factor: float = 1.0
 
     def __post_init__(self) -> None:

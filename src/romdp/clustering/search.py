@@ -17,6 +17,7 @@ _NO_DRAWS = np.empty(0)
 _NO_MARGINS = np.empty((0, 2))
 _MOST_SWEEPS = 50
 _FEW_SWEEPS = 3  # between merges
+_HOT, _COLD, _ANNEALING_SWEEPS = 2.0, 0.4, 20
 _PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
 _SLACK = 30.0  # how far merging goes on below its best score, to show the curve
 _CORE = 4000  # observations that a spectral start embeds; the others are placed by score
@@ -117,6 +118,13 @@ class Search:
         found = self._scored(current.blocks)
         self._note(found.n_groups, found.score)
         return found
+
+    def anneal(self, start: Grouping) -> Grouping:
+        """Sweep at random, ever less so, then climb: a way out of a local optimum."""
+        current = replace(start, blocks=_copy(start.blocks))
+        for temperature in np.geomspace(_HOT, _COLD, _ANNEALING_SWEEPS):
+            self._sweep(current, self.rng.permutation(self.seen), float(temperature))
+        return self.climb(self._scored(current.blocks))
 
     def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
         """Place every seen observation that has no group yet, the most frequent first."""

@@ -1,7 +1,7 @@
 """Answers to the first question that need no learning, and ways to combine answers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -128,8 +128,22 @@ def _power(step: int, growth: float) -> int:
 
 def _in_groups(evidence: Evidence, previous: Partition, grouping: Partition) -> Evidence:
     """Rewrite the triples from the groups of ``previous`` to those of a coarser grouping."""
-    triples: Triples | None = None
-    if evidence.triples is not None and previous.refines(grouping):
-        first = np.unique(previous.labels, return_index=True)[1]
-        triples = evidence.triples.relabel(Partition(grouping.labels[first]))
-    return Evidence(evidence.counts, triples, evidence.step, evidence.last_step, evidence.delta)
+    triples = evidence.triples
+    if triples is not None:
+        triples = _rewritten(triples, previous, grouping) if previous.refines(grouping) else None
+    return replace(evidence, triples=triples)
+
+
+def _rewritten(triples: Triples, previous: Partition, grouping: Partition) -> Triples:
+    placed = previous.labels >= 0
+    target = np.empty(previous.n_clusters, np.int64)  # the new group of every old one
+    target[previous.labels[placed]] = grouping.labels[placed]
+    return Triples(
+        target[triples.previous],
+        target[triples.middle],
+        triples.action,
+        target[triples.next],
+        triples.count,
+        n_observations=grouping.n_clusters,
+        n_actions=triples.n_actions,
+    )

@@ -93,7 +93,7 @@ class Spectral:
     verify: bool = True
     epsilon: float = 0.02
     decay: float = 6.0
-    resolution: float = 0.3
+    resolution: float = 0.5
     n_replicates: int = 30
     world: ROMDP | None = field(default=None, repr=False)
 
@@ -285,41 +285,51 @@ class _Search:
     def _groups(
         self, claims: NDArray[np.bool_], trusted: NDArray[np.bool_], symbols: NDArray[np.int64]
     ) -> tuple[list[Group], list[Refusal]]:
-        """Turn claimed entries into groups: no two columns may claim one symbol."""
+        """Turn claimed entries into groups; a symbol that two columns claim is in conflict.
+
+        What is left of those columns can still prove itself where groups are verified; where
+        they are not, neither column is believed.
+        """
         groups: list[Group] = []
         refused: list[Refusal] = []
         shared = claims[:, trusted].sum(axis=1) > 1
         for column in np.flatnonzero(claims.sum(axis=0) >= 2):
-            members = symbols[claims[:, column]]
-            group = tuple(int(symbol) for symbol in members)
+            claimed = claims[:, column]
             if not trusted[column]:
-                refused.append(Refusal(group, "the eigenvalue is not separated from the next"))
-            elif (shared & claims[:, column]).any():
-                both = int(symbols[shared & claims[:, column]][0])
-                refused.append(Refusal(group, f"symbol {both} is claimed by two columns"))
-            elif self.test is None:
-                groups.append(group)
-            else:
-                kept, dropped = self._verified(self.test, members)
+                reason = "the eigenvalue is not separated from the next"
+                refused.append(Refusal(_group(symbols[claimed]), reason))
+                continue
+            contested = claimed if self.test is None else claimed & shared
+            if (claimed & shared).any():
+                reason = f"two columns claim {_group(symbols[claimed & shared])}"
+                refused.append(Refusal(_group(symbols[contested]), reason))
+                claimed = claimed & ~contested
+            members = symbols[claimed]
+            if self.test is not None and len(members) > 1:
+                members, dropped = self._verified(self.test, members)
                 refused += dropped
-                if len(kept) > 1:
-                    groups.append(kept)
+            if len(members) > 1:
+                groups.append(_group(members))
         return groups, refused
 
     def _verified(
         self, test: Homogeneity, members: NDArray[np.int64]
-    ) -> tuple[Group, list[Refusal]]:
+    ) -> tuple[NDArray[np.int64], list[Refusal]]:
         """Keep the members that are known to be like the one seen most often."""
         anchor = test.anchor(self.action, members)
         others = members[members != anchor]
         contradicted = test.contradicted(others, anchor)
         alike = test.alike(self.action, others, anchor)
-        refused = []
-        for failed, reason in (
-            (contradicted, f"other laws than symbol {anchor}"),
-            (~contradicted & ~alike, f"not yet known to be like symbol {anchor}"),
-        ):
-            if failed.any():
-                refused.append(Refusal(tuple(int(s) for s in others[failed]), reason))
-        kept = np.sort(np.append(others[alike & ~contradicted], anchor))
-        return tuple(int(symbol) for symbol in kept), refused
+        refused = [
+            Refusal(_group(others[failed]), reason)
+            for failed, reason in (
+                (contradicted, f"other laws than symbol {anchor}"),
+                (~contradicted & ~alike, f"not yet known to be like symbol {anchor}"),
+            )
+            if failed.any()
+        ]
+        return np.sort(np.append(others[alike & ~contradicted], anchor)), refused
+
+
+def _group(symbols: NDArray[np.int64]) -> Group:
+    return tuple(int(symbol) for symbol in symbols)

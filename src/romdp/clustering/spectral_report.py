@@ -9,6 +9,10 @@ from romdp.partition import Partition
 
 _SHOWN_SYMBOLS = 8
 _SHOWN_LINES = 40
+_HEAD: tuple[str, ...] = (
+    *("action", "samples", "symbols", "rank", "sigma_k", "threshold"),
+    *("condition", "residual", "bound", "groups"),
+)
 
 Group = tuple[int, ...]
 
@@ -103,10 +107,8 @@ class SpectralReport:
         lines = [f"Spectral learning: {self.description}, level {self.level:.3g}"]
         if self.uses_truth:
             lines.append("NOTE: the bounds use the true world")
-        head = ("action", "samples", "symbols", "rank", "sigma_k", "threshold", "condition")
-        head += ("residual", "bound", "groups")
-        rows = [head, *(_row(action) for action in self.actions)]
-        width = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        rows = [_HEAD, *(_row(action) for action in self.actions)]
+        width = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
         lines += ["  ".join(f"{c:>{w}}" for c, w in zip(row, width, strict=True)) for row in rows]
         for action in self.actions:
             where = f"action {action.action}: "

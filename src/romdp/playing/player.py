@@ -133,15 +133,9 @@ class Playing:
 
     def _figure(self) -> tuple[int, float, float, float]:
         """Return step, reward, regret and pseudo-regret; exact sums, wherever a run was cut."""
-        stage, recorder, step = self._stage, self.state.recorder, self.state.step
-        low, high = stage.reward_range
-        unit = float(recorder.reward_sums.sum())
-        reward = low * step + (high - low) * unit
-        if stage.mean_reward is None:
-            return step, reward, np.nan, np.nan
-        expected = float(recorder.visits @ stage.mean_reward.ravel())
+        stage, step = self._stage, self.state.step
         optimal = step * stage.gain
-        return step, reward, optimal - reward, optimal - expected
+        return step, stage.reward, optimal - stage.reward, optimal - stage.expected_reward
 
     def _epoch_row(self) -> tuple[int, int, int, float, int]:
         state = self.state

@@ -77,6 +77,8 @@ class Run:
     seed: Any
 
     def __repr__(self) -> str:
+        if not self.steps.size:
+            return f"Run(agent={self.agent!r}, steps=0)"
         return (
             f"Run(agent={self.agent!r}, steps={self.steps[-1]}, reward={self.reward[-1]:.6g}, "
             f"regret={self.regret[-1]:.6g}, pseudo_regret={self.pseudo_regret[-1]:.6g}, "
@@ -116,7 +118,7 @@ class Run:
 
             axes = Figure(figsize=(6, 4), layout="constrained").subplots()
         root = np.sqrt(self.steps)
-        if np.isnan(self.regret[-1]):
+        if np.isnan(self.regret).any():
             axes.plot(root, self.reward / self.steps, label=self.agent)
             axes.set_ylabel("reward per step")
         else:

@@ -28,8 +28,16 @@ class Stage(Protocol):
     n_observations: int
     n_actions: int
     gain: float
-    mean_reward: NDArray[np.float64] | None
-    reward_range: tuple[float, float]
+
+    @property
+    def reward(self) -> float:
+        """What was collected so far, in the place's own units."""
+        ...
+
+    @property
+    def expected_reward(self) -> float:
+        """The same with each reward's mean in its place; NaN where that is not known."""
+        ...
 
     @property
     def observation(self) -> int:
@@ -82,15 +90,22 @@ def _world_shown_by(env: Any) -> ROMDP | None:
 class CompiledStage:
     """A `ROMDP` or `MDP`, stepped by the compiled simulator."""
 
-    reward_range = (0.0, 1.0)
-
     def __init__(self, world: ROMDP | MDP, seed: Seed) -> None:
         self._world = as_romdp(world)
         self._simulator = Simulator(self._world, stream(seed, _WORLD))
         self.n_observations = self._world.n_observations
         self.n_actions = self._world.n_actions
         self.gain = known_gain(self._world)
-        self.mean_reward: NDArray[np.float64] | None = self._world.reward[self._world.labels]
+
+    @property
+    def reward(self) -> float:
+        """What was collected so far."""
+        return self._simulator.reward
+
+    @property
+    def expected_reward(self) -> float:
+        """The sum of the mean rewards."""
+        return self._simulator.expected_reward
 
     @property
     def observation(self) -> int:
@@ -142,12 +157,14 @@ class SteppedStage:
         self._observations = Numbering(env.observation_space, "observation")
         self._actions = Numbering(env.action_space, "action")
         self.n_observations, self.n_actions = self._observations.size, self._actions.size
-        self.reward_range = checked_range(reward_range)
-        self.gain = float("nan")
-        self.mean_reward: NDArray[np.float64] | None = None
+        self._range = checked_range(reward_range)
+        self.reward = 0.0
+        self.gain = self.expected_reward = float("nan")
+        self._mean_reward: NDArray[np.float64] | None = None
         world = _world_shown_by(env)
         if world is not None:
-            self.gain, self.mean_reward = known_gain(world), world.reward[world.labels]
+            self.gain, self._mean_reward = known_gain(world), world.reward[world.labels]
+            self.expected_reward = 0.0
         first = int(stream(seed, _WORLD).generate_state(1)[0])
         shown, _ = env.reset(seed=first)
         self._observation = self._observations.encode(shown)
@@ -164,7 +181,10 @@ class SteppedStage:
                 return
             action = int(state.table[self._observation])
             shown, reward, terminated, truncated, _ = self._env.step(self._actions.decode(action))
-            unit = unit_reward(reward, self.reward_range, state.step)
+            unit = unit_reward(reward, self._range, state.step)
+            self.reward += float(reward)
+            if self._mean_reward is not None:
+                self.expected_reward += self._mean_reward[self._observation, action]
             if terminated or truncated:
                 shown, _ = self._env.reset()
             following = self._observations.encode(shown)

@@ -59,16 +59,16 @@ def pomdp_bound(
 ) -> Magnitude:
     """Return D_pomdp X^(3/2) sqrt(A Y N) (``Aux:deter``): constants and logarithms are left out."""
     root = (n_actions * n_observations * Magnitude.of(steps)).sqrt()
-    return Magnitude.of(diameter) * n_states**1.5 * root
+    return Magnitude.of(diameter) * float(n_states**1.5) * root
 
 
 def pomdp_diameter(transition: Floats) -> float:
     """Return D_pomdp: the longest of the shortest expected ways from (x, a) to another (x', a').
 
     From (x, a) one step leads to x2 by T(. | x, a), then the shortest way to x'; there a' is taken
-    at once. So it is the maximum over x, a and x' of 1 + sum over x2 != x' of T(x2 | x, a) h(x2, x')
-    with h the hidden MDP's hitting times. The minimum is over policies of the hidden state; the
-    stochastic policies of the POMDP's observations can do no better.
+    at once. So it is the maximum over x, a and x' of 1 + sum over x2 != x' of T(x2 | x, a)
+    h(x2, x') with h the hidden MDP's hitting times. The minimum is over policies of the hidden
+    state; the stochastic policies of the POMDP's observations can do no better.
     """
     n_states, n_actions, _ = transition.shape
     times = hitting_times(transition)

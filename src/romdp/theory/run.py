@@ -143,7 +143,8 @@ def run_bound(
     bound = Magnitude.of(0)
     for part in stretches:
         bound += part.bound
-    title = f"thm:regret for a run of {world!r}, delta = {delta:g}."
+    who = getattr(run, "agent", "an agent")
+    title = f"thm:regret for a run of {who} in {world!r}, delta = {delta:g}."
     rows = _rows(world, run, delta, bound, stretches, worst_case=given is None)
     return RunBound(title, tuple(rows), bound, stretches)
 
@@ -196,15 +197,14 @@ def _stretch(
     partition: Partition,
     given: Floats | None,
 ) -> Stretch:
-    epochs = run.epochs[start:end]
-    steps = int(epochs.length.sum())
+    starts, lengths = run.epochs.start[start:end], run.epochs.length[start:end]
+    steps = int(lengths.sum())
     n_groups = as_singletons(partition).n_clusters
     if not as_singletons(partition).refines(Partition(world.labels)):
         return Stretch(start + 1, end, steps, n_groups, None, Magnitude.of(steps))
     diameter = auxiliary_diameter(world, partition, times)
-    logs = np.log(np.maximum(1, epochs.start)) - math.log(delta)
+    logs = np.log(np.maximum(1, starts)) - math.log(delta)
     weights = np.sqrt(n_groups * logs)
-    lengths = epochs.length.astype(np.float64)
     if given is not None:
         total = float(weights @ given[start:end])
     else:
@@ -259,7 +259,9 @@ def _rows(
         epochs("steps", steps),
         epochs("epochs", len(run.epochs)),
         epochs("groupings", len(stretches)),
-        epochs("steps with mixed groups", mixed, "cor:partial.cluster.est", "bounded by themselves"),
+        epochs(
+            "steps with mixed groups", mixed, "cor:partial.cluster.est", "bounded by themselves"
+        ),
     ]
     shown = [*stretches[:5], *stretches[-5:]] if len(stretches) > 10 else stretches
     for part in shown:

@@ -45,9 +45,9 @@ def concentration_bound(view: View, n_observations: int, samples: float, delta: 
 def error_constant(view: View, n_observations: int, delta: float) -> Magnitude:
     """Return C_O^(l), the constant for which ``eq:factor`` and ``eq:epst1`` agree.
 
-    ``C_O = B_O sqrt(nu / log(2 Y^(3/2) / delta))``: it depends neither on nu nor, but for a ratio of
-    logarithms near one, on Y and delta directly. The largest of them is the C_2 of ``lem:decomp``,
-    which the paper does not give.
+    ``C_O = B_O sqrt(nu / log(2 Y^(3/2) / delta))``: it depends neither on nu nor, but for a ratio
+    of logarithms near one, on Y and delta directly. The largest of them is the C_2 of
+    ``lem:decomp``, which the paper does not give.
     """
     unit = Magnitude.of(triple_log(n_observations, delta)).sqrt()
     return concentration_bound(view, n_observations, 1, delta) / unit

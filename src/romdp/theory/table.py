@@ -58,7 +58,9 @@ class Row:
 def _text(value: Scalar) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else repr(Magnitude.of(value))
+    if isinstance(value, float):
+        return INFINITE if math.isinf(value) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else repr(value)
 
 
 def _plain(value: Value) -> Any:

@@ -85,8 +85,8 @@ def mixing_speed(found: Mixing | None) -> float:
 def policy_rows(world: ROMDP, policy: ArrayLike | str) -> Floats:
     """Return the probabilities of the actions at each observation, shape (Y, A).
 
-    ``policy`` is (Y,) actions, (Y, A) rows, ``"uniform"`` or ``"optimal"``. A policy p of the hidden
-    states is ``p[world.labels]``.
+    ``policy`` is (Y,) actions, (Y, A) rows, ``"uniform"`` or ``"optimal"``. A policy p of the
+    hidden states is ``p[world.labels]``.
     """
     shape = (world.n_observations, world.n_actions)
     if isinstance(policy, str):

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.errors import InvalidInputError
 from romdp.mdp import MDP
 from romdp.romdp import ROMDP
 from romdp.storage import read_kind
+from romdp.validation import choice
 from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
 from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
 
@@ -30,10 +31,9 @@ def make(name: str, **arguments: Any) -> ROMDP | MDP:
     >>> make("river-swim", n_states=4)
     ROMDP(n_states=4, n_actions=2, n_observations=4, reward_law='bernoulli')
     """
-    if name not in WORLDS:
-        raise UnknownNameError("world", name, WORLDS)
+    maker = WORLDS[choice(name, "world", WORLDS)]
     try:
-        return WORLDS[name](**arguments)
+        return maker(**arguments)
     except TypeError as error:
         raise InvalidInputError(f"world {name!r}: {error}") from None
 

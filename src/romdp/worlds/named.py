@@ -109,7 +109,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
         raise InvalidInputError("room must be rows of one length, such as ['..#', '..G']")
     signs = np.array([list(row) for row in rows])
     if (unknown := ~np.isin(signs, list(".#G"))).any():
-        sign = signs[unknown][0]
+        sign = str(signs[unknown][0])
         raise InvalidInputError(f"room has the sign {sign!r}; use '.', '#' and one 'G'")
     if (signs == "G").sum() != 1 or (signs == ".").sum() == 0:
         raise InvalidInputError("room must have exactly one goal 'G' and a free cell '.'")

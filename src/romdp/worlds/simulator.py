@@ -18,7 +18,7 @@ from romdp.randomness import (
     pick,
     xoshiro_state,
 )
-from romdp.recorder import Recorder, count_step, count_triple
+from romdp.recorder import Recorder, count_step, count_triple, unit_of
 from romdp.romdp import ROMDP, as_romdp
 from romdp.tally import is_full
 from romdp.trajectory import Trajectory
@@ -104,6 +104,10 @@ def _run(
     purse: NDArray[np.int64],
     budget: NDArray[np.int64],
     eager: bool,
+    taken: NDArray[np.int64],
+    collected: NDArray[np.float64],
+    units: NDArray[np.int64] | None,
+    n_units: int,
     visits: NDArray[np.int64],
     sums: NDArray[np.float64],
     squares: NDArray[np.float64],
@@ -122,6 +126,7 @@ def _run(
     n_states, n_actions = mean.shape
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
     x, y, previous = place[0], place[1], last[0]
+    total = collected[0]
     status = PAUSED
     done = 0
     while done < steps:
@@ -134,15 +139,17 @@ def _run(
             break
         a = table[y]
         reward, s0, s1, s2, s3 = _draw_reward(law, mean[x, a], s0, s1, s2, s3)
+        total += reward
+        pair = x * n_actions + a
+        taken[pair] += 1
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
-        x = pick(move_keep, move_alias, (x * n_actions + a) * n_states, n_states, word)
+        x = pick(move_keep, move_alias, pair * n_states, n_states, word)
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
         first = start[x]
         y2 = member[first + pick(emit_keep, emit_alias, first, start[x + 1] - first, word)]
-        cell = y * n_actions + a
-        count_step(
-            cell, reward, y2, table.size, visits, sums, squares, pair_keys, pairs, pairs_used
-        )
+        cell = unit_of(units, y) * n_actions + a
+        unit = unit_of(units, y2)
+        count_step(cell, reward, unit, n_units, visits, sums, squares, pair_keys, pairs, pairs_used)
         previous = count_triple(
             previous, y, y2, symbol, n_symbols, triple_keys, triples, triples_used
         )
@@ -154,6 +161,7 @@ def _run(
             break
     state[0], state[1], state[2], state[3] = s0, s1, s2, s3
     place[0], place[1], last[0] = x, y, previous
+    collected[0] = total
     return done, status
 
 
@@ -208,6 +216,18 @@ class Simulator:
         shown = np.flatnonzero(self.world.labels == x)
         y = int(rng.choice(shown, p=self.world.observation_chance[shown]))
         self._place = np.array([x, y], np.int64)
+        self._taken = np.zeros(self.world.reward.size, np.int64)
+        self._collected = np.zeros(1)
+
+    @property
+    def reward(self) -> float:
+        """The reward that `run` has collected so far."""
+        return float(self._collected[0])
+
+    @property
+    def expected_reward(self) -> float:
+        """The same with each reward's mean in its place: the truth, for scoring only."""
+        return float(self._taken @ self.world.reward.ravel())
 
     @property
     def observation(self) -> int:
@@ -265,6 +285,10 @@ class Simulator:
                 purse,
                 budget,
                 eager,
+                self._taken,
+                self._collected,
+                recorder.units,
+                recorder.n_units,
                 recorder.visits,
                 recorder.reward_sums,
                 recorder.reward_squares,
@@ -310,13 +334,20 @@ class Simulator:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Where the world stands, for a checkpoint; later steps do not change it."""
-        return {"state": self._state.copy(), "place": self._place.copy()}
+        """Where the world stands, for a checkpoint, copied."""
+        return {
+            "state": self._state.copy(),
+            "place": self._place.copy(),
+            "taken": self._taken.copy(),
+            "collected": self._collected.copy(),
+        }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go back to where `arrays` was taken."""
         self._state = arrays["state"].astype(np.uint64)
         self._place = arrays["place"].astype(np.int64)
+        self._taken = arrays["taken"].astype(np.int64)
+        self._collected = arrays["collected"].astype(np.float64)
 
 
 def policy_rows(

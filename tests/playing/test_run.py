@@ -1,0 +1,101 @@
+"""The result of a run: its grid, its tables and its picture."""
+
+import numpy as np
+import pytest
+
+import romdp
+from romdp.playing.run import EPOCH_COLUMNS, log_spaced
+from romdp.worlds import random_romdp
+from romdp.worlds.environments import ROMDPEnv
+from romdp.worlds.wrappers import VocabularyWrapper
+
+WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+
+
+@pytest.fixture(scope="module")
+def run():
+    class Merges:
+        """Nine groups at first, three after 100 steps."""
+
+        needs = frozenset()
+
+        def regroup(self, evidence, previous, rng):
+            return romdp.Partition(WORLD.labels) if evidence.step > 100 else previous
+
+    return romdp.play(romdp.Agent(Merges(), name="merges"), WORLD, 1000, seed=0)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9, 10, 11, 99, 100, 12_345, 10**6])
+def test_the_grid_does_not_depend_on_its_end(steps):
+    longest = log_spaced(10**7)
+    np.testing.assert_array_equal(log_spaced(steps), longest[longest <= steps])
+
+
+def test_the_grid_is_twenty_a_decade():
+    grid = log_spaced(10**6)
+    assert (np.diff(grid) > 0).all()
+    assert {1, 10, 100, 1000, 10**4, 10**5, 10**6} <= set(grid.tolist())
+    for low in (100, 1000, 10**4, 10**5):
+        assert ((grid >= low) & (grid < 10 * low)).sum() == 20
+
+
+def test_tables_hold_the_figures(run):
+    frame, table = run.to_pandas(), run.to_arrow()
+    columns = ["step", "reward", "regret", "pseudo_regret", "n_clusters"]
+    assert list(frame.columns) == table.column_names == columns
+    for name, figure in [("step", run.steps), ("reward", run.reward), ("regret", run.regret)]:
+        np.testing.assert_array_equal(frame[name], figure)
+        np.testing.assert_array_equal(table[name].to_numpy(), figure)
+    np.testing.assert_array_equal(frame["pseudo_regret"], run.pseudo_regret)
+
+
+def test_the_table_has_the_number_of_groups_that_each_step_was_played_with(run):
+    frame = run.to_pandas()
+    change = next(epoch.start for epoch in run.epochs if epoch.n_clusters == 3)
+    assert 100 <= change < 1000
+    np.testing.assert_array_equal(frame["n_clusters"], np.where(run.steps <= change, 9, 3))
+    assert [partition.n_clusters for _, partition in run.groupings] == [9, 3]
+    number = run.groupings[1][0]
+    assert run.epochs.start[number - 1] == change
+    assert run.partition == romdp.Partition(WORLD.labels)
+
+
+def test_epochs_are_a_table(run):
+    assert run.epochs.dtype == np.dtype((np.record, EPOCH_COLUMNS))
+    assert run.epochs.length.sum() == 1000
+    np.testing.assert_array_equal(run.epochs["start"], run.epochs.start)
+
+
+def test_a_picture_of_the_regret(run):
+    axes = run.plot()
+    thick, thin = axes.get_lines()
+    np.testing.assert_array_equal(thick.get_xdata(), np.sqrt(run.steps))
+    np.testing.assert_array_equal(thick.get_ydata(), run.pseudo_regret)
+    np.testing.assert_array_equal(thin.get_ydata(), run.regret)
+    assert run.plot(axes) is axes  # a second run on the same axes
+    assert len(axes.get_lines()) == 4
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["merges", "merges"]
+
+
+def test_a_picture_without_a_model_shows_the_reward():
+    env = VocabularyWrapper(ROMDPEnv(WORLD), capacity=9)
+    run = romdp.play(romdp.PSRL(), env, 50)
+    axes = run.plot()
+    (line,) = axes.get_lines()
+    np.testing.assert_allclose(line.get_ydata(), run.reward / run.steps)
+    assert axes.get_ylabel() == "reward per step"
+
+
+def test_a_run_prints_its_last_figures(run):
+    text = repr(run)
+    assert "agent='merges'" in text
+    assert "steps=1000" in text
+    assert f"pseudo_regret={run.pseudo_regret[-1]:.6g}" in text
+    assert "n_clusters=3" in text
+
+
+def test_a_run_that_has_not_begun_can_be_looked_at():
+    run = romdp.epochs(romdp.PSRL(), WORLD, 10).run
+    assert repr(run) == "Run(agent='psrl', steps=0)"
+    assert len(run.to_pandas()) == run.to_arrow().num_rows == 0
+    run.plot()

@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.mdp import MDP
+from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
+
+MAKERS = [random_romdp, random_mdp, deterministic_romdp]
+seeds = st.integers(0, 10**9)
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 4), st.integers(0, 40))
+def test_every_state_has_an_observation(seed, n_states, n_actions, more):
+    for make in (random_romdp, deterministic_romdp):
+        world = make(n_states, n_actions, n_states + more, seed)
+        assert (world.n_states, world.n_actions) == (n_states, n_actions)
+        assert world.n_observations == n_states + more
+        assert set(world.labels.tolist()) == set(range(n_states))
+        assert world.emission.sum(axis=1) == pytest.approx(np.ones(n_states))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_same_arguments_give_the_same_world(make):
+    assert make(seed=4) == make(seed=4)
+    assert make(seed=4) != make(seed=5)
+    assert make(seed=(4, 1)) != make(seed=4)
+    assert make(seed=np.random.SeedSequence(4)) == make(seed=4)
+
+
+@pytest.mark.parametrize("make", [random_romdp, deterministic_romdp])
+def test_the_hidden_mdp_does_not_depend_on_the_observations(make):
+    worlds = [make(n_observations=count, seed=7) for count in (5, 10, 30, 100, 1_000)]
+    assert {world.hidden for world in worlds} == {worlds[0].hidden}
+    assert make(n_observations=30, seed=7).n_observations == 30
+
+
+def test_nor_on_how_they_are_shown():
+    one, other = random_romdp(seed=1), random_romdp(seed=1, emission_concentration=50.0)
+    assert one.hidden == other.hidden
+    assert np.array_equal(one.labels, other.labels)
+    assert not np.array_equal(one.observation_chance, other.observation_chance)
+
+
+def test_a_random_mdp_is_drawn_as_the_hidden_one():
+    assert random_mdp(5, 4, seed=3) == random_romdp(5, 4, 30, seed=3).hidden
+
+
+def test_concentration_of_the_transitions():
+    """Rows of Dirichlet(c) have E sum p^2 = (1 + c) / (1 + c X); within 5 standard errors."""
+    for concentration in (0.1, 1.0, 10.0):
+        squares = (random_mdp(20, 50, 0, concentration=concentration).transition ** 2).sum(axis=-1)
+        expected = (1 + concentration) / (1 + 20 * concentration)
+        error = squares.std() / np.sqrt(squares.size)
+        assert squares.mean() == pytest.approx(expected, abs=5 * error)
+
+
+def test_concentration_of_the_emission():
+    """As above, over some 50 observations for each of 200 states."""
+    for concentration in (0.2, 1.0, 5.0):
+        world = random_romdp(200, 1, 10_000, 0, emission_concentration=concentration)
+        squares = np.bincount(world.labels, world.observation_chance**2)
+        sizes = np.bincount(world.labels)
+        excess = squares - (1 + concentration) / (1 + sizes * concentration)
+        assert excess.mean() == pytest.approx(0, abs=5 * excess.std() / np.sqrt(200))
+
+
+def test_rewards_are_uniform_with_a_bias_of_the_state():
+    world = random_mdp(2_000, 3, 0, reward_bias=0.5)
+    assert world.reward.min() >= 0
+    assert world.reward.max() <= 1
+    assert (np.ptp(world.reward, axis=1) <= 0.5).all()
+    # Two actions of a state share its bias: covariance 0.5^2 / 12, within 5 standard errors.
+    product = (world.reward[:, 0] - 0.5) * (world.reward[:, 1] - 0.5)
+    assert product.mean() == pytest.approx(0.25 / 12, abs=5 * product.std() / np.sqrt(2_000))
+    all_bias = random_mdp(5, 3, 0, reward_bias=1.0).reward
+    assert (np.ptp(all_bias, axis=1) == 0).all()
+
+
+def test_observations_are_dealt_fairly():
+    """Sizes of 5 states among 100,000 observations; 6 standard deviations from 20,000."""
+    sizes = np.bincount(random_romdp(n_observations=100_000, seed=2).labels)
+    assert np.abs(sizes - 20_000).max() < 6 * np.sqrt(100_000 * 0.2 * 0.8)
+
+
+@pytest.mark.parametrize("concentration", [1e-3, 1e-6, 1e-300])
+def test_tiny_concentrations_still_make_a_world(concentration):
+    for seed in range(20):
+        world = random_romdp(
+            seed=seed, concentration=concentration, emission_concentration=concentration
+        )
+        assert np.isfinite(world.transition).all()
+        assert (world.observation_chance > 0).all()
+
+
+def test_deterministic_moves_are_certain_and_reach_everything():
+    for seed in range(20):
+        world = deterministic_romdp(7, 3, 20, seed)
+        assert set(np.unique(world.transition)) == {0.0, 1.0}
+        cycle = world.transition[:, 0].argmax(axis=1)
+        seen, x = set(), 0
+        while x not in seen:
+            seen.add(x)
+            x = cycle[x]
+        assert len(seen) == 7
+        assert world.hidden.diameter() <= 6
+        equal = 1 / np.bincount(world.labels)[world.labels]
+        assert np.array_equal(world.observation_chance, equal)
+
+
+def test_whole_floats_will_do():
+    assert random_romdp(5.0, 4.0, 1e2, 1) == random_romdp(5, 4, 100, 1)
+    assert deterministic_romdp(5.0, 3.0, 2e1) == deterministic_romdp(5, 3, 20)
+    assert random_mdp(3.0, 2.0) == random_mdp(3, 2)
+
+
+def test_reward_laws_are_passed_on():
+    assert random_romdp(reward_law="beta").reward_law == "beta"
+    assert random_mdp(reward_law="uniform").reward_law == "uniform"
+    assert deterministic_romdp(reward_law="deterministic").reward_law == "deterministic"
+    assert isinstance(random_mdp(), MDP)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (random_romdp, {"n_states": 0}, "n_states is 0; pass a whole number >= 1"),
+        (random_romdp, {"n_states": 2.5}, "n_states is 2.5"),
+        (random_romdp, {"n_states": "5"}, "n_states is '5'"),
+        (random_romdp, {"n_actions": -1}, "n_actions is -1"),
+        (random_romdp, {"n_observations": 4}, "n_observations is 4, fewer than the 5 hidden"),
+        (random_romdp, {"n_observations": 0}, "n_observations is 0"),
+        (random_romdp, {"concentration": 0}, "concentration is 0; pass a finite number in "),
+        (random_romdp, {"concentration": np.nan}, "concentration is nan"),
+        (random_romdp, {"emission_concentration": -1}, "emission_concentration is -1"),
+        (random_romdp, {"reward_bias": 1.5}, "reward_bias is 1.5"),
+        (random_romdp, {"seed": -1}, "seed is -1"),
+        (random_romdp, {"seed": None}, "seed is None"),
+        (random_mdp, {"n_states": 0}, "n_states is 0"),
+        (random_mdp, {"seed": "x"}, "seed is 'x'"),
+        (deterministic_romdp, {"n_observations": 3}, "n_observations is 3, fewer than the 5"),
+        (deterministic_romdp, {"n_actions": 0}, "n_actions is 0"),
+        (deterministic_romdp, {"seed": 1.5}, "seed is 1.5"),
+    ],
+)
+def test_bad_arguments(make, arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make(**arguments)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_wrong_reward_law(make):
+    with pytest.raises(UnknownNameError, match="did you mean 'uniform'"):
+        make(reward_law="unifrom")
