@@ -36,9 +36,7 @@ def genie_labels(world: ROMDP, counts: Counts) -> NDArray[np.int64]:
         law = np.log(world.transition)
     own = np.stack([law[x, :, x] for x in range(world.n_states)])
     value = (
-        np.einsum("yat,xat->yx", leads, law)
-        + np.einsum("ysa,sax->yx", comes, law)
-        + loops @ own.T
+        np.einsum("yat,xat->yx", leads, law) + np.einsum("ysa,sax->yx", comes, law) + loops @ own.T
     )
     return np.argmax(value, axis=1)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from romdp.chains import Mixing
 from romdp.errors import StructureError
 from romdp.mdp import MDP
-from romdp.solvers import can_avoid, hitting_times, periodic_policy
+from romdp.hitting import can_avoid, hitting_times, periodic_policy
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp import chains, solvers
+from romdp import chains, hitting, solvers
 from romdp.chains import Mixing
 from romdp.errors import InvalidInputError, StorageError, StructureError
 from romdp.storage import read_arrays, write_arrays
-from romdp.validation import choice, entry, first_index, freeze, laws, real_array, whole_array
+from romdp.validation import (
+    choice,
+    entry,
+    first_index,
+    freeze,
+    laws,
+    real_array,
+    rectangular,
+    whole_array,
+)
 
 REWARD_LAWS = ("bernoulli", "uniform", "beta", "deterministic")
 """How a reward is drawn around its mean.
@@ -165,7 +174,7 @@ class MDP:
         policy
             (S,) actions, or (S, A) probabilities of the actions in each state.
         """
-        if np.ndim(policy) == 2:
+        if rectangular(policy, "policy").ndim == 2:
             rows = laws(real_array(policy, "policy", self.reward.shape), "policy")
             matrix = np.einsum("xa,xay->xy", rows, self.transition)
             return matrix, np.einsum("xa,xa->x", rows, self.reward)
@@ -205,7 +214,7 @@ class MDP:
     def _diameter(self) -> float:
         if self.n_states == 1:
             return 0.0
-        times = solvers.hitting_times(self.transition)
+        times = hitting.hitting_times(self.transition)
         return float(times[~np.eye(self.n_states, dtype=bool)].max())
 
     def diameter(self) -> float:
@@ -217,7 +226,7 @@ class MDP:
 
     @cached_property
     def _return_time(self) -> float:
-        return float(np.diag(solvers.hitting_times(self.transition, longest=True)).max())
+        return float(np.diag(hitting.hitting_times(self.transition, longest=True)).max())
 
     def return_time(self) -> float:
         """Return tau_M of ``cor:regret``: the longest expected return to any state, any policy.

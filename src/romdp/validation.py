@@ -77,16 +77,21 @@ def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
+def rectangular(value: ArrayLike, name: str) -> NDArray[Any]:
+    """Copy ``value`` to an array, whatever it holds; ragged lists are refused."""
+    try:
+        return np.array(value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} is not a rectangular array: {error}") from None
+
+
 def real_array(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDArray[np.float64]:
     """Copy ``value`` to a finite float array.
 
     ``shape`` gives an exact length for each axis, or a word that names a free one; axes with
     the same word must agree.
     """
-    try:
-        array = np.array(value)
-    except ValueError as error:  # ragged lists
-        raise InvalidInputError(f"{name} is not a rectangular array: {error}") from None
+    array = rectangular(value, name)
     if array.dtype.kind not in "iuf":
         raise InvalidInputError(
             f"{name} holds {array.dtype} entries; pass an array of real numbers"
@@ -107,10 +112,7 @@ def whole_array(
     value: ArrayLike, name: str, shape: tuple[str | int, ...], low: int, high: int
 ) -> NDArray[np.int64]:
     """Copy ``value`` to an int64 array with entries from ``low`` to ``high``, both included."""
-    try:
-        array = np.array(value)
-    except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{name} is not an array of whole numbers: {error}") from None
+    array = rectangular(value, name)
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

@@ -219,17 +219,27 @@ def make_blocks(
     links: Links, parts: NDArray[np.float64], labels: NDArray[np.int64], n_groups: int
 ) -> Blocks:
     """Count the transitions and rewards of groups; ``labels`` is copied."""
-    n_actions, n_parts = parts.shape[1:]
-    blocks = Blocks(
-        labels.astype(np.int64),
+    blocks = zero_blocks(labels.astype(np.int64), n_groups, *parts.shape[1:])
+    _count_blocks(links, parts, blocks)
+    return blocks
+
+
+def zero_blocks(labels: NDArray[np.int64], n_groups: int, n_actions: int, n_parts: int) -> Blocks:
+    """Make blocks in which nothing is counted yet."""
+    return Blocks(
+        labels,
         np.zeros((n_groups, n_actions, n_groups), np.int64),
         np.zeros((n_groups, n_actions), np.int64),
         np.zeros(n_groups, np.int64),
         np.zeros(n_groups, np.int64),
         np.zeros((n_groups, n_actions, n_parts)),
     )
-    _count_blocks(links, parts, blocks)
-    return blocks
+
+
+def copy_blocks(blocks: Blocks) -> Blocks:
+    """Copy every array."""
+    labels, moves, out, into, size, pay = blocks
+    return Blocks(labels.copy(), moves.copy(), out.copy(), into.copy(), size.copy(), pay.copy())
 
 
 @kernel

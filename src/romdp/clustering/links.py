@@ -33,7 +33,8 @@ class Links(NamedTuple):
         start = matrix.indptr.astype(np.int64)
         target = matrix.indices.astype(np.int32, copy=False)
         count = np.minimum(matrix.data, _LARGEST).astype(np.int32)
-        return cls(counts.n_actions, start, target, count, *_turn(start, target, count, counts.n_observations))
+        turned = _turn(start, target, count, counts.n_observations)
+        return cls(counts.n_actions, start, target, count, *turned)
 
     @property
     def n_observations(self) -> int:

@@ -9,6 +9,7 @@ from romdp.clustering.blockmodel import (
     Blocks,
     Rule,
     cell_term,
+    copy_blocks,
     group_term,
     grouping_term,
     reward_term,
@@ -216,10 +217,9 @@ def merge_greedily(rule: Rule, blocks: Blocks, n_last: int, slack: float) -> Mer
         Stop as soon as the score has fallen by more than this below its highest value.
     """
     n_slots = blocks.size.size
-    copy = Blocks(blocks.labels, *(array.copy() for array in blocks[1:]))
     first, second = np.empty(n_slots, np.int64), np.empty(n_slots, np.int64)
     gain = np.empty(n_slots)
-    done = _merge(rule, copy, n_last, slack, first, second, gain)
+    done = _merge(rule, copy_blocks(blocks), n_last, slack, first, second, gain)
     return Merges(first[:done], second[:done], gain[:done])
 
 

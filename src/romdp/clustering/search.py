@@ -5,11 +5,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.blockmodel import Blocks, Rule, best_rule, make_blocks, make_rules
+from romdp.clustering.blockmodel import (
+    Blocks,
+    Rule,
+    best_rule,
+    copy_blocks,
+    make_blocks,
+    make_rules,
+)
 from romdp.clustering.links import Links
 from romdp.clustering.merging import apply_merges, merge_greedily
 from romdp.clustering.rewardlaw import RewardLaw
-from romdp.clustering.splitting import add_slot, split_group, unsplit
+from romdp.clustering.splitting import add_slot, drop_slot, split_group, unsplit
 from romdp.clustering.starts import embed, k_means
 from romdp.clustering.sweeping import sweep
 
@@ -91,9 +98,7 @@ class Search:
     def _note(self, n_groups: int, score: float) -> None:
         self.curve[n_groups] = max(self.curve.get(n_groups, -np.inf), score)
 
-    def _sweep(
-        self, grouping: Grouping, order: NDArray[np.int64], temperature: float = 0.0
-    ) -> int:
+    def _sweep(self, grouping: Grouping, order: NDArray[np.int64], temperature: float = 0.0) -> int:
         """Sweep once, in place."""
         draws = self.rng.random(len(order)) if temperature > 0 else _NO_DRAWS
         allowed = np.arange(grouping.n_groups)
@@ -111,7 +116,7 @@ class Search:
 
     def climb(self, start: Grouping, most_sweeps: int = _MOST_SWEEPS) -> Grouping:
         """Sweep until nothing moves."""
-        current = replace(start, blocks=_copy(start.blocks))
+        current = replace(start, blocks=copy_blocks(start.blocks))
         for _ in range(most_sweeps):
             if self._sweep(current, self.rng.permutation(self.seen)) == 0:
                 break
@@ -121,7 +126,7 @@ class Search:
 
     def anneal(self, start: Grouping) -> Grouping:
         """Sweep at random, ever less so, then climb: a way out of a local optimum."""
-        current = replace(start, blocks=_copy(start.blocks))
+        current = replace(start, blocks=copy_blocks(start.blocks))
         for temperature in np.geomspace(_HOT, _COLD, _ANNEALING_SWEEPS):
             self._sweep(current, self.rng.permutation(self.seen), float(temperature))
         return self.climb(self._scored(current.blocks))
@@ -142,7 +147,7 @@ class Search:
             self.links,
             self.law.parts,
             grouping.rule,
-            _copy(grouping.blocks),
+            copy_blocks(grouping.blocks),
             self.seen,
             np.arange(grouping.n_groups),
             0.0,
@@ -188,7 +193,7 @@ class Search:
                 blocks = add_slot(blocks)
             elif gain > -np.inf:
                 unsplit(self.links, self.law, blocks, group)
-        return self._scored(_drop_slot(blocks))
+        return self._scored(drop_slot(blocks))
 
     def grow(self, start: Grouping) -> Grouping:
         """Split the one group that gains most by it, or loses least."""
@@ -245,13 +250,3 @@ class Search:
         start = np.full(len(labels), -1)
         start[seen & (labels >= 0)] = compact
         return self.complete(start, len(groups))
-
-
-def _copy(blocks: Blocks) -> Blocks:
-    return Blocks(*(array.copy() for array in blocks))
-
-
-def _drop_slot(blocks: Blocks) -> Blocks:
-    """Leave out the last group, which is empty."""
-    moves = np.ascontiguousarray(blocks.moves[:-1, :, :-1])
-    return Blocks(blocks.labels, moves, *(array[:-1].copy() for array in blocks[2:]))

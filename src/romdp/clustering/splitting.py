@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.blockmodel import Blocks, Rule
+from romdp.clustering.blockmodel import Blocks, Rule, zero_blocks
 from romdp.clustering.links import Links
 from romdp.clustering.merging import merge_gain
+from romdp.clustering.profiles import relabel, stack_profiles
 from romdp.clustering.rewardlaw import GAUSSIAN, RewardLaw
-from romdp.clustering.sweeping import group_profiles, relabel, sweep
+from romdp.clustering.sweeping import sweep
 
 _MOST_MEMBERS = 2000  # that the direction is found from
 _POWER_STEPS = 12
@@ -16,11 +17,22 @@ _SWEEPS = 8
 
 def add_slot(blocks: Blocks) -> Blocks:
     """Copy the blocks, with one more group that is empty."""
-    moves = np.pad(blocks.moves, ((0, 1), (0, 0), (0, 1)))
-    out, into, size, pay = (
-        np.pad(array, ((0, 1), *((0, 0) for _ in array.shape[1:]))) for array in blocks[2:]
-    )
-    return Blocks(blocks.labels.copy(), moves, out, into, size, pay)
+    n_slots, n_actions = blocks.out.shape
+    larger = zero_blocks(blocks.labels.copy(), n_slots + 1, n_actions, blocks.pay.shape[2])
+    larger.moves[:-1, :, :-1] = blocks.moves
+    for new, old in zip(larger[2:], blocks[2:], strict=True):
+        new[:-1] = old
+    return larger
+
+
+def drop_slot(blocks: Blocks) -> Blocks:
+    """Copy the blocks without the last group, which must be empty."""
+    n_slots, n_actions = blocks.out.shape
+    smaller = zero_blocks(blocks.labels.copy(), n_slots - 1, n_actions, blocks.pay.shape[2])
+    smaller.moves[:] = blocks.moves[:-1, :, :-1]
+    for new, old in zip(smaller[2:], blocks[2:], strict=True):
+        new[:] = old[:-1]
+    return smaller
 
 
 def split_group(
@@ -68,7 +80,7 @@ def _residuals(
 ) -> NDArray[np.float64]:
     """Compare each member's counts with those of its group: (count - expected) / root."""
     n_slots, n_actions = blocks.out.shape
-    flat = group_profiles(links, blocks.labels, members, n_slots)
+    flat = stack_profiles(links, blocks.labels, members, n_slots)
     half = n_slots * n_actions
     leads = flat[:, :half].reshape(-1, n_actions, n_slots)
     columns = [_excess(leads), _excess(flat[:, half:])]
@@ -91,9 +103,7 @@ def _excess(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return excess
 
 
-def _direction(
-    residuals: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _direction(residuals: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Find the leading left singular vector, by power iteration."""
     vector = rng.standard_normal(len(residuals))
     for _ in range(_POWER_STEPS):

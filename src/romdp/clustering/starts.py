@@ -38,8 +38,8 @@ def embed(
     Coordinates, shape (len(rows), rank or less).
     """
     matrix = _side_by_side(links, rows)
-    degree = matrix.sum(axis=1)
-    across = matrix.sum(axis=0)
+    degree: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
+    across: NDArray[np.float64] = np.asarray(matrix.sum(axis=0))
     row_scale = 1.0 / np.sqrt(degree + degree.mean())
     used = across > 0
     column_scale = np.where(used, 1.0 / np.sqrt(across + across[used].mean()), 0.0)
@@ -54,10 +54,11 @@ def embed(
         basis = scaled @ (turned @ basis)
     left, _ = np.linalg.qr(basis)
     small = turned @ left  # scaled = left @ small.T, nearly
-    vectors, values, _ = np.linalg.svd(np.linalg.qr(small, mode="r").T)
-    n_kept = min(rank, size)
-    coordinates: NDArray[np.float64] = (left @ vectors[:, :n_kept]) * values[:n_kept]
-    return coordinates * row_scale[:, None]
+    squares, vectors = np.linalg.eigh(small.T @ small)
+    kept = np.argsort(-squares)[:rank]
+    scale = np.sqrt(np.maximum(squares[kept], 0.0))
+    coordinates: NDArray[np.float64] = (left @ vectors[:, kept]) * scale * row_scale[:, None]
+    return coordinates
 
 
 def _side_by_side(

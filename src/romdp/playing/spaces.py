@@ -39,7 +39,7 @@ class Numbering:
         if isinstance(space, spaces.Discrete):
             self.size = int(space.n)
             first = int(space.start)
-            self._encode = lambda element: int(element) - first
+            self._encode = lambda element: _whole(element) - first
             self._decode = lambda number: space.dtype.type(number + first)
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             self._set_grid(space)
@@ -65,8 +65,11 @@ class Numbering:
         self.size = prod(shape)
 
         def encode(element: Any) -> int:
-            index = (np.asarray(element) - start).ravel()
-            return int(np.ravel_multi_index(tuple(index.astype(np.int64)), shape))
+            given = np.asarray(element)
+            whole = given.astype(np.int64)
+            if given.shape != lengths.shape or (whole != given).any():
+                raise ValueError(f"{element!r} has another shape, or is not whole")
+            return int(np.ravel_multi_index(tuple((whole - start).ravel()), shape))
 
         def decode(number: int) -> Any:
             index = np.array(np.unravel_index(number, shape)).reshape(lengths.shape)
@@ -105,3 +108,10 @@ class Numbering:
     def decode(self, number: int) -> Any:
         """Return the element of a number."""
         return self._decode(number)
+
+
+def _whole(element: Any) -> int:
+    number = int(element)
+    if number != element:
+        raise ValueError(f"{element!r} is not a whole number")
+    return number

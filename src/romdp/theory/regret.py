@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from romdp.partition import Partition
 from romdp.romdp import ROMDP
-from romdp.solvers import hitting_times
+from romdp.hitting import hitting_times
 from romdp.theory.magnitude import Magnitude, Number
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from romdp.errors import InvalidInputError
 from romdp.mdp import MDP
 from romdp.partition import Partition
 from romdp.romdp import ROMDP, as_romdp
-from romdp.solvers import hitting_times
+from romdp.hitting import hitting_times
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
 from romdp.theory.table import Row, Table

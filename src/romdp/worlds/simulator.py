@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.compiled import kernel
+from romdp.errors import InvalidInputError
 from romdp.mdp import MDP, REWARD_LAWS
 from romdp.randomness import (
     Seed,
@@ -22,7 +23,14 @@ from romdp.recorder import Recorder, count_step, count_triple, unit_of
 from romdp.romdp import ROMDP, as_romdp
 from romdp.tally import is_full
 from romdp.trajectory import Trajectory
-from romdp.validation import choice, laws, real_array, whole_array, whole_number
+from romdp.validation import (
+    choice,
+    laws,
+    real_array,
+    rectangular,
+    whole_array,
+    whole_number,
+)
 
 _BERNOULLI, _UNIFORM, _BETA = (REWARD_LAWS.index(law) for law in ("bernoulli", "uniform", "beta"))
 
@@ -253,7 +261,7 @@ class Simulator:
         Parameters
         ----------
         table
-            The action at every observation.
+            The action at every observation; what is wrong is refused before a kernel sees it.
         recorder
             Where the steps are counted.
         steps
@@ -269,9 +277,17 @@ class Simulator:
         -------
         steps done, whether the budget (and not ``steps``) ended the run.
         """
+        world, steps = self.world, whole_number(steps, "steps")
+        table = whole_array(table, "table", world.labels.shape, 0, world.n_actions - 1)
+        if (recorder.n_observations, recorder.n_actions) != (table.size, world.n_actions):
+            raise InvalidInputError(
+                f"recorder counts {recorder.n_observations} observations and "
+                f"{recorder.n_actions} actions; the world has {table.size} and {world.n_actions}"
+            )
         if purse is None or budget is None:
             purse = np.zeros(table.size, np.int64)
             budget = np.full(1, np.iinfo(np.int64).max, np.int64)
+        purse = whole_array(purse, "purse", table.shape, 0, budget.size - 1)
         done, status = 0, FULL
         while status == FULL:
             recorder.make_room()
@@ -357,7 +373,7 @@ def policy_rows(
     if isinstance(policy, str):
         choice(policy, "policy", ["uniform"])
         return np.full((n_observations, n_actions), 1.0 / n_actions)
-    if np.ndim(policy) == 1:
+    if rectangular(policy, "policy").ndim == 1:
         table = whole_array(policy, "policy", (n_observations,), 0, n_actions - 1)
         return np.eye(n_actions)[table]
     return laws(real_array(policy, "policy", (n_observations, n_actions)), "policy")

@@ -1,0 +1,223 @@
+"""The profile of an observation: where it leads and from where it is reached, in groups.
+
+What the score gains when an observation joins a group depends on its profile alone.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.blockmodel import Blocks, Rule, cell_term, group_term, reward_term, row_term
+from romdp.clustering.links import Links
+from romdp.compiled import kernel
+
+
+class Profile(NamedTuple):
+    """Room for the profile of one observation at a time; all zero between uses.
+
+    Transitions from and to observations without a group do not count.
+    """
+
+    leads: NDArray[np.int64]  # (A, S): to groups, without itself
+    comes: NDArray[np.int64]  # (S, A): from groups, without itself
+    loops: NDArray[np.int64]  # (A,): to itself
+    led: NDArray[np.int64]  # (A,): all that leave it
+    lead_list: NDArray[np.int64]  # flat indices of what is not zero in `leads`
+    come_list: NDArray[np.int64]  # and in `comes`
+    used: NDArray[np.int64]  # (3,): lengths of the two lists; how often it was reached
+
+
+@kernel
+def empty_profile(n_groups: int, n_actions: int) -> Profile:
+    """Make room."""
+    return Profile(
+        np.zeros((n_actions, n_groups), np.int64),
+        np.zeros((n_groups, n_actions), np.int64),
+        np.zeros(n_actions, np.int64),
+        np.zeros(n_actions, np.int64),
+        np.empty(n_actions * n_groups, np.int64),
+        np.empty(n_actions * n_groups, np.int64),
+        np.zeros(3, np.int64),
+    )
+
+
+@kernel
+def gather(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) -> None:
+    """Fill in the profile of observation y."""
+    n_actions, n_groups = profile.leads.shape
+    n_leads = 0
+    reached = 0
+    for a in range(n_actions):
+        cell = y * n_actions + a
+        for i in range(links.out_start[cell], links.out_start[cell + 1]):
+            target = links.out_target[i]
+            count = links.out_count[i]
+            if target == y:
+                profile.loops[a] += count
+                profile.led[a] += count
+                reached += count
+                continue
+            t = labels[target]
+            if t >= 0:
+                if profile.leads[a, t] == 0:
+                    profile.lead_list[n_leads] = a * n_groups + t
+                    n_leads += 1
+                profile.leads[a, t] += count
+                profile.led[a] += count
+    n_comes = 0
+    for i in range(links.in_start[y], links.in_start[y + 1]):
+        source = links.in_cell[i] // n_actions
+        if source == y:
+            continue
+        s = labels[source]
+        if s >= 0:
+            a = links.in_cell[i] - source * n_actions
+            if profile.comes[s, a] == 0:
+                profile.come_list[n_comes] = s * n_actions + a
+                n_comes += 1
+            profile.comes[s, a] += links.in_count[i]
+            reached += links.in_count[i]
+    profile.used[0] = n_leads
+    profile.used[1] = n_comes
+    profile.used[2] = reached
+
+
+@kernel
+def clear(profile: Profile) -> None:
+    """Set the profile back to zero, in time proportional to what it holds."""
+    n_actions, n_groups = profile.leads.shape
+    for i in range(profile.used[0]):
+        a, t = divmod(profile.lead_list[i], n_groups)
+        profile.leads[a, t] = 0
+    for i in range(profile.used[1]):
+        s, a = divmod(profile.come_list[i], n_actions)
+        profile.comes[s, a] = 0
+    profile.loops[:] = 0
+    profile.led[:] = 0
+
+
+@kernel
+def announce(blocks: Blocks, profile: Profile) -> None:
+    """Count the transitions between the groups and an observation that is about to join one.
+
+    The row sums of those that lead to it, and the column sums of those it leads to, are the
+    same wherever it goes; so `shift` and `gain` leave them alone.
+    """
+    n_actions, n_groups = profile.leads.shape
+    for i in range(profile.used[0]):
+        a, t = divmod(profile.lead_list[i], n_groups)
+        blocks.into[t] += profile.leads[a, t]
+    for i in range(profile.used[1]):
+        s, a = divmod(profile.come_list[i], n_actions)
+        blocks.out[s, a] += profile.comes[s, a]
+
+
+@kernel
+def shift(
+    blocks: Blocks, parts: NDArray[np.float64], y: int, group: int, sign: int, profile: Profile
+) -> None:
+    """Put an observation in a group (sign +1) or take it out (-1)."""
+    n_actions, n_groups = profile.leads.shape
+    for i in range(profile.used[0]):
+        a, t = divmod(profile.lead_list[i], n_groups)
+        blocks.moves[group, a, t] += sign * profile.leads[a, t]
+    for i in range(profile.used[1]):
+        s, a = divmod(profile.come_list[i], n_actions)
+        blocks.moves[s, a, group] += sign * profile.comes[s, a]
+    for a in range(n_actions):
+        blocks.moves[group, a, group] += sign * profile.loops[a]
+        blocks.out[group, a] += sign * profile.led[a]
+        for k in range(parts.shape[2]):
+            blocks.pay[group, a, k] += sign * parts[y, a, k]
+    blocks.into[group] += sign * profile.used[2]
+    blocks.size[group] += sign
+
+
+@kernel
+def reward_gain(
+    rule: Rule, blocks: Blocks, parts: NDArray[np.float64], y: int, group: int
+) -> float:
+    """By how much the rewards' terms rise when an observation in no group joins this one."""
+    value = 0.0
+    if rule.reward_code != 0:
+        nothing = np.zeros(parts.shape[2])
+        for a in range(parts.shape[1]):
+            if parts[y, a].any():
+                value += reward_term(rule, blocks.pay[group, a], parts[y, a])
+                value -= reward_term(rule, blocks.pay[group, a], nothing)
+    return value
+
+
+@kernel
+def gain(
+    rule: Rule,
+    blocks: Blocks,
+    parts: NDArray[np.float64],
+    y: int,
+    group: int,
+    n_groups: int,
+    profile: Profile,
+) -> float:
+    """By how much the score rises when an observation in no group joins this one.
+
+    ``n_groups`` is the number of groups afterwards, the same for all that are compared.
+    """
+    n_actions, n_slots = profile.leads.shape
+    moves = blocks.moves
+    value = reward_gain(rule, blocks, parts, y, group)
+    for i in range(profile.used[0]):
+        a, t = divmod(profile.lead_list[i], n_slots)
+        if t != group:
+            before = moves[group, a, t]
+            value += cell_term(rule, before + profile.leads[a, t]) - cell_term(rule, before)
+    for i in range(profile.used[1]):
+        s, a = divmod(profile.come_list[i], n_actions)
+        if s != group:
+            before = moves[s, a, group]
+            value += cell_term(rule, before + profile.comes[s, a]) - cell_term(rule, before)
+    for a in range(n_actions):
+        more = profile.leads[a, group] + profile.comes[group, a] + profile.loops[a]
+        before = moves[group, a, group]
+        value += cell_term(rule, before + more) - cell_term(rule, before)
+        if profile.led[a] > 0:
+            before = blocks.out[group, a]
+            value += row_term(rule, before + profile.led[a], n_groups)
+            value -= row_term(rule, before, n_groups)
+    reached, size = blocks.into[group], blocks.size[group]
+    value += group_term(rule, reached + profile.used[2], size + 1)
+    return value - group_term(rule, reached, size)
+
+
+@kernel
+def relabel(
+    links: Links,
+    parts: NDArray[np.float64],
+    blocks: Blocks,
+    members: NDArray[np.int64],
+    group: int,
+) -> None:
+    """Move observations that have a group to another one, whatever the score says."""
+    profile = empty_profile(*blocks.out.shape)
+    for y in members:
+        gather(links, blocks.labels, y, profile)
+        shift(blocks, parts, y, blocks.labels[y], -1, profile)
+        shift(blocks, parts, y, group, 1, profile)
+        blocks.labels[y] = group
+        clear(profile)
+
+
+@kernel
+def stack_profiles(
+    links: Links, labels: NDArray[np.int64], members: NDArray[np.int64], n_groups: int
+) -> NDArray[np.float64]:
+    """Stack profiles: one row per member, the entries (a, t) of `leads`, then (s, a) of `comes`."""
+    half = links.n_actions * n_groups
+    stacked = np.zeros((members.size, 2 * half))
+    profile = empty_profile(n_groups, links.n_actions)
+    for row in range(members.size):
+        gather(links, labels, members[row], profile)
+        stacked[row, :half] = profile.leads.ravel()
+        stacked[row, half:] = profile.comes.ravel()
+        clear(profile)
+    return stacked
