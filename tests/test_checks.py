@@ -31,6 +31,38 @@ def test_what_romdp_ships_passes(agent, world):
     check_agent(agent, world, steps=120)
 
 
+@dataclass(frozen=True)
+class Coarsens:
+    """Nine groups, later three; in other worlds every observation stays its own group."""
+
+    needs = frozenset()
+
+    def regroup(self, evidence, previous, rng):
+        return romdp.Partition(WORLD.labels) if evidence.step > 30 else previous
+
+
+@pytest.mark.parametrize("counting", ["pooled", "paper"])
+def test_agents_that_regroup_and_forget_pass(counting):
+    agent = Agent(Coarsens(), romdp.Posterior(), romdp.Doubling(grow=1), counting)
+    check_agent(agent, WORLD, steps=60)
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """Leaves most observations without a group, at first all."""
+
+    needs = frozenset()
+
+    def regroup(self, evidence, previous, rng):
+        labels = np.full(previous.n_observations, -1)
+        labels[: evidence.step // 20] = 0
+        return romdp.Partition(labels)
+
+
+def test_observations_without_a_group_are_no_obstacle():
+    check_agent(Agent(Unsure(), romdp.Posterior(), romdp.Doubling(grow=1)), WORLD, steps=60)
+
+
 def test_an_mdp_is_a_world():
     check_agent(romdp.PSRL(), romdp.worlds.random_mdp(n_states=4, n_actions=2, seed=0), steps=30)
 

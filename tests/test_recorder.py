@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from romdp import tally
 from romdp.counts import Counts
+from romdp.partition import Partition
 from romdp.recorder import Recorder
 from romdp.trajectory import Trajectory
 from romdp.triples import Triples
@@ -140,6 +141,33 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_happened(monkeypatch, limit, wat
         assert np.array_equal(again.arrays()[name], array), name
     assert again.counts == recorder.counts
     assert again.symbol is None or again.triples == recorder.triples
+
+
+@pytest.mark.parametrize("limit", [0, 2**24])
+def test_keeping_the_largest_branch_of_each_group(monkeypatch, limit):
+    """Groups {0, 2}, {1, 4}, {3}: the unit with the most visits lends its history."""
+    monkeypatch.setattr(tally, "DENSE_LIMIT", limit)
+    recorder = filled()
+    before = recorder.counts.dense().copy()
+    groups = Partition([0, 1, 0, 2, 1])
+    kept = [max(group, key=lambda y: before.visits[y].sum()) for group in ([0, 2], [1, 4], [3])]
+    recorder.keep_largest(groups)
+    after = recorder.counts.dense()
+    assert np.array_equal(after.visits, before.visits[kept])
+    assert np.array_equal(after.reward_sums, before.reward_sums[kept])
+    assert np.array_equal(after.reward_squares, before.reward_squares[kept])
+    led = before.transitions[kept] @ np.eye(3, dtype=np.int64)[groups.labels]
+    assert np.array_equal(after.transitions, led)
+
+    again = Recorder.from_arrays(Y, A, recorder.arrays())
+    for counting in (recorder, again):  # from here on members of a group are one
+        counting.record(2, 0, 0.5, 4)
+        counting.record(0, 0, 0.5, -1)
+    assert recorder.counts == again.counts
+    assert recorder.counts.visits[0, 0] == before.visits[kept[0], 0] + 2
+    assert recorder.counts.dense().transitions[0, 0, 1] == led[0, 0, 1] + 1
+    recorder.keep_largest(Partition([0, 0, 0, 0, 0]))
+    assert recorder.counts.n_observations == 1
 
 
 def test_record_makes_room(everything_sparse):

@@ -98,7 +98,7 @@ def test_entry_and_first_index():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([[1.0], [1.0, 2.0]], "p is not a rectangular array"),
+        ([[1.0], [1.0, 2.0]], "p is not an array: its rows must have one length"),
         ("hello", "p holds <U5 entries; pass an array of real numbers"),
         ([["a", "b"]], "p holds <U1 entries"),
         (None, "p holds object entries"),
@@ -143,7 +143,7 @@ def test_real_arrays_are_contiguous_copies(dtype):
         ([0.0, 1.0], "labels holds float64 entries; pass whole numbers"),
         ([True, False], "labels holds bool entries"),
         (["a", "b"], "labels holds <U1 entries"),
-        ([0, [1]], "labels is not a rectangular array"),
+        ([0, [1]], "labels is not an array"),
         ([0, 3], r"labels\[1\] is 3; entries must lie from 0 to 2"),
         ([-1, 3], r"labels\[0\] is -1"),
         (np.array([0, 2**64 - 1], np.uint64), r"labels\[1\] is 18446744073709551615"),

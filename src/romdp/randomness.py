@@ -108,7 +108,8 @@ def pick(
     """
     column, rest = split_word(word, np.uint64(size))
     slot = first + column
-    return column + (alias[slot] - column) * np.int64(rest >= keep[slot])
+    drawn: int = column + (alias[slot] - column) * np.int64(rest >= keep[slot])
+    return drawn
 
 
 @kernel

@@ -40,11 +40,12 @@ def is_full(keys: NDArray[np.int64] | None, used: NDArray[np.int64]) -> bool:
     """Say whether a hash table must grow before the next key; a plain array never is full."""
     if keys is None:
         return False
-    return 3 * keys.size < 4 * (used[0] + 1)
+    full: bool = 3 * keys.size < 4 * (used[0] + 1)
+    return full
 
 
 @kernel
-def _slot(keys: NDArray[np.int64], key: int) -> int:
+def _slot(keys: NDArray[np.int64], key: int) -> np.int64:
     """Find the slot of a key, or the free one where it belongs (linear probing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
@@ -110,9 +111,10 @@ class Tally:
         """Whether the counts are a plain array with one entry a key."""
         return self.keys is None
 
-    def _new_table(self, size: int) -> None:
+    def _new_table(self, size: int) -> NDArray[np.int64]:
         self.keys = np.full(size, _EMPTY, np.int64)
         self.counts = np.zeros(size, np.int64)
+        return self.keys
 
     def add(self, keys: NDArray[np.int64]) -> None:
         """Count every key of an array."""
@@ -124,8 +126,7 @@ class Tally:
         """Double the hash table if it is full."""
         keys, counts = self.keys, self.counts
         if keys is not None and is_full(keys, self.used):
-            self._new_table(2 * keys.size)
-            _move(keys, counts, self.keys, self.counts)
+            _move(keys, counts, self._new_table(2 * keys.size), self.counts)
 
     def items(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the keys that occurred, ascending, and their counts."""
@@ -153,7 +154,6 @@ class Tally:
         size = tally.keys.size
         while 3 * size < 4 * (keys.size + 1):
             size *= 2
-        tally._new_table(size)
-        _move(keys, counts, tally.keys, tally.counts)
+        _move(keys, counts, tally._new_table(size), tally.counts)
         tally.used[0] = keys.size
         return tally

@@ -82,7 +82,9 @@ def rectangular(value: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return np.array(value)
     except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{name} is not a rectangular array: {error}") from None
+        raise InvalidInputError(
+            f"{name} is not an array: its rows must have one length ({error})"
+        ) from None
 
 
 def real_array(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ class SpyPlanner:
     def plan(self, counts, t, rng, start=None, n_observations=None):
         self.asked.append((counts.copy(), t, None if start is None else start.copy()))
         size = counts.n_observations
-        values = np.arange(size, dtype=float) + t
+        values = np.roll(np.arange(size, dtype=float), 1) + t  # the largest comes first
         return Plan(rng.integers(self.n_actions, size=size), 0.5, 0.0, 1, values, True, 0.0)
 
 
@@ -126,7 +126,7 @@ def test_the_purse_outside_the_model_ends_epochs_too():
 
 def test_the_last_values_are_carried_over_to_new_groups():
     """The start of a plan is the mean of the members' last values."""
-    labels = [np.arange(9), np.array([0, 0, 0, 1, 1, 2, 2, 2, -1]), np.arange(9)]
+    labels = [np.arange(9), np.array([0, 0, 0, 1, 1, 2, 2, 3, -1]), np.arange(9)]
 
     @dataclass(frozen=True)
     class Script:
@@ -141,27 +141,39 @@ def test_the_last_values_are_carried_over_to_new_groups():
     state = Agent(Script(), planner).start(9, 2, seed=0)
     state.think()
     np.testing.assert_array_equal(planner.asked[0][2], np.zeros(9))
-    first = np.arange(9) + 1.0
+    first = np.array([9.0, 1, 2, 3, 4, 5, 6, 7, 8])
     np.testing.assert_array_equal(state.values, first)
     state.think()
     np.testing.assert_array_equal(
-        planner.asked[1][2], [first[:3].mean(), first[3:5].mean(), first[5:8].mean()]
+        planner.asked[1][2], [first[:3].mean(), first[3:5].mean(), first[5:7].mean(), first[7]]
     )
-    second = np.array([1.0, 2.0, 3.0])[[0, 0, 0, 1, 1, 2, 2, 2, 2]]  # no group: the largest
+    second = np.array([4.0, 1, 2, 3])[[0, 0, 0, 1, 1, 2, 2, 3, 0]]  # no group: the largest
     np.testing.assert_array_equal(state.values, second)
     state.think()
     np.testing.assert_array_equal(planner.asked[2][2], second)
 
 
-def test_a_grouping_without_any_group_is_a_clear_error():
-    class Nothing:
-        needs = frozenset()
+class Nothing:
+    """No observation has a group."""
 
-        def regroup(self, evidence, previous, rng):
-            return Partition.unseen(previous.n_observations)
+    needs = frozenset()
 
-    with pytest.raises(InvalidInputError, match="no group"):
-        romdp.play(Agent(Nothing()), WORLD, 10)
+    def regroup(self, evidence, previous, rng):
+        return Partition.unseen(previous.n_observations)
+
+
+def test_without_any_group_one_action_is_taken_everywhere():
+    planner = SpyPlanner()
+    playing = romdp.epochs(Agent(Nothing(), planner), WORLD, 200, seed=0)
+    actions = set()
+    for epoch in playing:
+        assert epoch.n_clusters == 0
+        assert np.isnan(epoch.gain)
+        assert len(set(playing.state.table)) == 1
+        actions.add(int(playing.state.table[0]))
+    assert planner.asked == []  # there is nothing to plan on
+    assert actions == {0, 1}
+    assert playing.state.recorder.visits.sum() == 200
 
 
 @dataclass(frozen=True)
@@ -181,14 +193,26 @@ def test_triples_are_those_of_the_last_epoch():
     agent = Agent(clusterer, SpyPlanner(), Doubling(grow=1))
     playing = romdp.epochs(agent, WORLD, 400, seed=0)
     lengths = [epoch.length for epoch in playing]
-    assert clusterer.shown[0] is None
+    assert clusterer.shown[0].count.sum() == 0  # there was none
     for length, triples in zip(lengths, clusterer.shown[1:], strict=False):
         assert triples.count.sum() == max(0, length - 1)  # the first step has nothing before it
         assert triples.n_observations == 7
     assert max(lengths) > 5
 
 
+@dataclass(frozen=True)
+class Coarsens:
+    """Nine groups, then five, then three."""
+
+    needs: frozenset = frozenset()
+
+    def regroup(self, evidence, previous, rng):
+        width = 1 + (evidence.step > 15) + (evidence.step > 40)
+        return Partition(np.arange(9) // width if width < 3 else np.arange(9) // 4)
+
+
 AGENTS = [
+    Agent(Coarsens(), Posterior(), Doubling(grow=1), counting="paper"),
     romdp.UCRL2(),
     romdp.PSRL(),
     romdp.Oracle(WORLD.labels),

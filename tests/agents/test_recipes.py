@@ -17,16 +17,16 @@ LABELS = np.array([0, 1, 0, 2])
 def test_every_recipe_is_an_agent():
     sets = romdp.Hoeffding(0.1)
     assert romdp.UCRL2(sets, 0.1) == Agent(
-        Singletons(), Optimism(sets, 0.1), Doubling(eager=False), "ucrl2"
+        Singletons(), Optimism(sets, 0.1), Doubling(eager=False), name="ucrl2"
     )
     assert romdp.PSRL(2.0, "normal") == Agent(
-        Singletons(), Posterior(2.0, "normal"), Doubling(grow=1), "psrl"
+        Singletons(), Posterior(2.0, "normal"), Doubling(grow=1), name="psrl"
     )
     assert romdp.Oracle(LABELS, confidence=sets, delta=0.1) == Agent(
-        Known(LABELS), Optimism(sets, 0.1), Doubling(), "oracle"
+        Known(LABELS), Optimism(sets, 0.1), Doubling(), name="oracle"
     )
     assert romdp.Oracle(LABELS, "posterior") == Agent(
-        Known(LABELS), Posterior(), Doubling(grow=1), "oracle-psrl"
+        Known(LABELS), Posterior(), Doubling(grow=1), name="oracle-psrl"
     )
 
 

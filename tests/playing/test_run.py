@@ -1,5 +1,7 @@
 """The result of a run: its grid, its tables and its picture."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,14 @@ def test_the_table_has_the_number_of_groups_that_each_step_was_played_with(run):
     number = run.groupings[1][0]
     assert run.epochs.start[number - 1] == change
     assert run.partition == romdp.Partition(WORLD.labels)
+
+
+def test_a_step_belongs_to_the_epoch_in_which_it_was_taken(run):
+    """The fifth step ends an epoch of nine groups; the next one has three."""
+    rows = np.array([(0, 5, 9, 0.5, 1), (5, 5, 3, 0.5, 1)], EPOCH_COLUMNS)
+    cut = replace(run, steps=np.array([1, 4, 5, 6, 10]), epochs=rows.view(np.recarray))
+    figures = {name: np.zeros(5) for name in ("reward", "regret", "pseudo_regret")}
+    assert replace(cut, **figures).to_pandas()["n_clusters"].tolist() == [9, 9, 9, 3, 3]
 
 
 def test_epochs_are_a_table(run):

@@ -43,6 +43,7 @@ class PlainSimulator:
         self.state = [int(word) for word in arrays["state"]]
         self.x, self.y = (int(place) for place in arrays["place"])
         labels = self.world.labels
+        self.expected = 0.0
         self.members = [np.flatnonzero(labels == x) for x in range(self.world.n_states)]
         self.moves = alias_tables(self.world.transition)
         self.views = [alias_tables(self.world.observation_chance[m]) for m in self.members]
@@ -80,7 +81,9 @@ class PlainSimulator:
 
     def step(self, action):
         """Take an action; returns the reward and what is seen next."""
-        reward = self.reward(float(self.world.reward[self.x, action]))
+        mean = float(self.world.reward[self.x, action])
+        self.expected += mean
+        reward = self.reward(mean)
         keep, alias = self.moves
         self.x = self.pick(keep[self.x, action], alias[self.x, action])
         self.y = int(self.members[self.x][self.pick(*self.views[self.x])])
@@ -169,6 +172,8 @@ def test_a_run_is_that_of_the_plain_twin(reward_law, eager, data):
     assert budget.tolist() == plain_budget
     assert simulator.arrays()["state"].tolist() == plain.state
     assert (simulator.hidden_state, simulator.observation) == (plain.x, plain.y)
+    assert simulator.reward == sum(step[2] for step in seen)
+    assert simulator.expected_reward == pytest.approx(plain.expected)
     if seen:
         tallied(recorder, seen)
 
@@ -415,7 +420,7 @@ def test_an_mdp_is_a_world_whose_observations_are_its_states():
         ({"policy": np.ones((2, 12)) / 12}, r"policy has shape \(2, 12\); it must be \(12, 2\)"),
         ({"policy": np.ones((1, 12, 2))}, r"policy has shape \(1, 12, 2\)"),
         ({"policy": None}, "policy"),
-        ({"policy": [[0], [1, 0]]}, "policy is not a rectangular array"),
+        ({"policy": [[0], [1, 0]]}, "policy is not an array"),
         ({"steps": 0}, "steps is 0; pass a whole number >= 1"),
         ({"steps": 1.5}, "steps is 1.5"),
         ({"steps": "10"}, "steps is '10'"),

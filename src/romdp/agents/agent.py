@@ -28,6 +28,9 @@ from romdp.validation import choice, whole_number
 
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
+# The plan where no observation has a group yet.
+_NOTHING = Plan(np.empty(0, np.int64), np.nan, 0.0, 0, np.empty(0), converged=True, gap=0.0)
+
 
 @dataclass(frozen=True)
 class Agent:
@@ -105,6 +108,9 @@ class AgentState:
         self.table = np.zeros(n_observations, np.int64)
         self.purse = np.zeros(n_observations, np.int64)
         self.budget = np.zeros(1, np.int64)
+        self._watches = "triples" in agent.clusterer.needs
+        if self._watches:
+            self.recorder.watch_triples(self.partition.labels, self.table)
 
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""
@@ -113,27 +119,29 @@ class AgentState:
         self.last_start, self.epoch_start = self.epoch_start, self.step
         self.epoch += 1
 
-        watches = "triples" in agent.clusterer.needs
         evidence = Evidence(
             counts=recorder.counts,
-            triples=recorder.triples if watches and self.epoch > 1 else None,
+            triples=recorder.triples if self._watches else None,
             step=self.step + 1,
             last_step=self.last_start + 1 if self.epoch > 1 else 0,
         )
         partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
-        counts = self._count(partition)
-        plan = agent.planner.plan(
-            counts,
-            self.step + 1,
-            self._rng(_PLANNER),
-            self._values_of(partition),
-            recorder.n_observations,
-        )
+        plan, visits = _NOTHING, np.zeros((0, recorder.n_actions), np.int64)
+        if partition.n_clusters > 0:
+            counts = self._count(partition)
+            visits = counts.visits
+            plan = agent.planner.plan(
+                counts,
+                self.step + 1,
+                self._rng(_PLANNER),
+                self._values_of(partition),
+                recorder.n_observations,
+            )
         self.partition = partition
-        self.budget = self._with_unseen(agent.stopping.budget(counts.visits))
+        self.budget = self._with_unseen(agent.stopping.budget(visits))
         self.longest = agent.stopping.longest(last_length)
         self._follow(plan)
-        if watches:
+        if self._watches:
             recorder.watch_triples(partition.labels, plan.policy)
 
     def _count(self, partition: Partition) -> Counts:
@@ -157,13 +165,12 @@ class AgentState:
         """
         labels, n_actions = self.partition.labels, self.recorder.n_actions
         self.gain, self.sweeps, self.converged = plan.gain, plan.sweeps, plan.converged
-        self.table = plan.policy[labels]
-        self.values = plan.values[labels]
+        self.table = np.append(plan.policy, 0)[labels]  # -1, no group, reads the last entry
+        self.values = np.append(plan.values, plan.values.max(initial=0.0))[labels]
         self.purse = labels * n_actions + self.table
         unseen = labels < 0
         if unseen.any():
             self.table[unseen] = self._rng(_UNSEEN).integers(n_actions)
-            self.values[unseen] = plan.values.max()
             self.purse[unseen] = self.partition.n_clusters * n_actions
 
     def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -171,8 +178,8 @@ class AgentState:
         unseen = np.flatnonzero(self.partition.labels < 0)
         visits = 0
         if unseen.size:
-            visits = self.recorder.visits.reshape(-1, self.recorder.n_actions)[unseen].sum()
-        return np.append(budget.ravel(), self.agent.stopping.budget(np.array([visits])))
+            visits = int(self.recorder.visits.reshape(-1, self.recorder.n_actions)[unseen].sum())
+        return np.append(budget.ravel(), self.agent.stopping.unseen_budget(visits))
 
     def _values_of(self, partition: Partition) -> NDArray[np.float64]:
         """Carry the last values over to a new grouping: a warm start for the planner."""

@@ -7,7 +7,12 @@ from numpy.typing import ArrayLike
 from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Planner, Posterior
 from romdp.agents.stopping import Doubling
-from romdp.clustering.simple import Known, Singletons
+from romdp.clustering.evidence import Clusterer
+from romdp.clustering.exploring import UntilSure
+from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.overlap import Overlap
+from romdp.clustering.simple import Chain, Known, Singletons, Spaced
+from romdp.clustering.spectral import Spectral
 from romdp.confidence import ConfidenceSet, Hoeffding
 from romdp.partition import Partition
 from romdp.validation import choice
@@ -65,3 +70,109 @@ def Oracle(  # noqa: N802 - the name of an agent
             return Agent(Known(labels), Posterior(), Doubling(grow=1), name="oracle-psrl")
         planner = Optimism(Hoeffding() if confidence is None else confidence, delta)
     return Agent(Known(labels), planner, Doubling(), name="oracle")
+
+
+def SLUCRL(  # noqa: N802 - the name of an agent
+    n_states: int | None = None,
+    confidence: Hoeffding | None = None,
+    delta: float = 0.05,
+    *,
+    spectral: Spectral | None = None,
+    factor: float = 1.0,
+    counting: Literal["pooled", "paper"] = "pooled",
+) -> Agent:
+    """SL-UCRL, the paper's Algorithm 2 (`alg:sm.ucrl`).
+
+    At each epoch: Algorithm 1 on the triples of the last epoch, merged into the grouping so
+    far; the minimal clustering if the number of hidden states is given; extended value
+    iteration on the groups; the doubling rule.
+
+    Parameters
+    ----------
+    n_states
+        The number X of hidden states, for the minimal clustering (`Overlap`); without it only
+        the spectral step groups, and the grouping may stay finer than the hidden states.
+    confidence, delta
+        The confidence sets, the paper's by default, and the chance that they fail.
+    spectral
+        The spectral step; by default ours, ``Spectral()``. `SLUCRLPaper` has nothing of ours.
+    factor
+        On the bound of the spectral step and on the widths of the minimal clustering: 0.5 for
+        MDPs without hidden states, as in the paper's appendix (verification is then off).
+    counting
+        ``"pooled"`` or ``"paper"``; see `Agent`.
+    """
+    sets = Hoeffding() if confidence is None else confidence
+    exact = factor == 1.0
+    step = Spectral(factor=factor, verify=exact) if spectral is None else spectral
+    clusterer: Clusterer = step
+    if n_states is not None:
+        clusterer = Chain(step, Overlap(n_states, sets, factor))
+    return Agent(clusterer, Optimism(sets, delta), Doubling(), counting, name="sl-ucrl")
+
+
+def LCUCRL(  # noqa: N802 - the name of an agent
+    confidence: ConfidenceSet | None = None,
+    delta: float = 0.05,
+    *,
+    n_states: int | None = None,
+    growth: float = 1.25,
+) -> Agent:
+    """Optimism on groups found by likelihood: ours, needs no number of hidden states.
+
+    Parameters
+    ----------
+    confidence, delta
+        As for `UCRL2`, with the paper's constants by default.
+    n_states
+        The number of hidden states, if known.
+    growth
+        Observations are grouped again whenever the steps have grown by this factor.
+    """
+    sets = Hoeffding() if confidence is None else confidence
+    clusterer = Spaced(Likelihood(n_states=n_states), growth)
+    return Agent(clusterer, Optimism(sets, delta), Doubling(), name="lc-ucrl")
+
+
+def LCPSRL(  # noqa: N802 - the name of an agent
+    prior: float = 1.0,
+    rewards: Literal["beta", "normal"] = "beta",
+    *,
+    n_states: int | None = None,
+    growth: float = 1.25,
+) -> Agent:
+    """Posterior sampling on groups found by likelihood: ours, and the one to begin with.
+
+    Parameters
+    ----------
+    prior, rewards
+        The prior; see `Posterior`.
+    n_states, growth
+        As for `LCUCRL`.
+    """
+    clusterer = Spaced(Likelihood(n_states=n_states), growth)
+    return Agent(clusterer, Posterior(prior, rewards), Doubling(grow=1), name="lc-psrl")
+
+
+def TwoPhase(  # noqa: N802 - the name of an agent
+    confidence: ConfidenceSet | None = None,
+    delta: float = 0.05,
+    *,
+    n_states: int | None = None,
+) -> Agent:
+    """Explore uniformly, group when the data leave no doubt, then optimism on the groups.
+
+    The paper's conjecture for deterministic ROMDPs (`Aux:deter`), and the scheme of van Vuren
+    et al. (2025). When to stop exploring is decided from the data: see `UntilSure`.
+
+    Parameters
+    ----------
+    confidence, delta
+        As for `UCRL2`, with the paper's constants by default; ``delta`` is also the doubt about
+        the grouping that is allowed.
+    n_states
+        The number of hidden states, if known.
+    """
+    sets = Hoeffding() if confidence is None else confidence
+    clusterer = UntilSure(Likelihood(n_states=n_states), delta)
+    return Agent(clusterer, Optimism(sets, delta), Doubling(unseen=1), name="two-phase")

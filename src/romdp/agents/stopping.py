@@ -27,6 +27,10 @@ class Stopping(Protocol):
         """How often each (group, action) may be visited in an epoch."""
         ...
 
+    def unseen_budget(self, visits: int) -> int:
+        """How often observations without a group, met ``visits`` times so far, may be met."""
+        ...
+
     def longest(self, last_length: int) -> int:
         """How many steps an epoch may have after one of ``last_length``."""
         ...
@@ -48,6 +52,10 @@ class Doubling:
         True: it ends as soon as ``v(s, a) = max(1, N_k(s, a))`` for some pair, v being the
         visits inside the epoch (Algorithm `alg:sm.ucrl` of the paper). False: it ends when a
         pair is about to be visited more often than that (UCRL2, Jaksch et al. 2010).
+    unseen
+        How often observations without a group may be met in an epoch; None: their common
+        count may double, like any other. ``unseen=1`` draws a new action at each of them, which
+        explores uniformly while nothing is grouped.
 
     Examples
     --------
@@ -59,14 +67,21 @@ class Doubling:
 
     grow: int | None = None
     eager: bool = True
+    unseen: int | None = None
 
     def __post_init__(self) -> None:
         if self.grow is not None:
             whole_number(self.grow, "grow", 0)
+        if self.unseen is not None:
+            whole_number(self.unseen, "unseen", 1)
 
     def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how often each (group, action) may be visited in this epoch."""
         return np.maximum(1, visits) if self.grow is None else visits + 1
+
+    def unseen_budget(self, visits: int) -> int:
+        """Return how often observations without a group may be met in this epoch."""
+        return int(self.budget(np.array(visits))) if self.unseen is None else self.unseen
 
     def longest(self, last_length: int) -> int:
         """Return how many steps this epoch may have."""

@@ -108,7 +108,8 @@ def _fill_table(integrated: bool, alpha: float, cost: float, table: NDArray[np.f
 def cell_term(rule: Rule, n: int) -> float:
     """Term of one cell; 0 for an empty one."""
     if n < rule.table.size:
-        return rule.table[n]
+        value: float = rule.table[n]
+        return value
     if rule.integrated:
         return log_gamma(n + rule.alpha) - log_gamma(rule.alpha)
     return _x_log_x(float(n)) - rule.cost
@@ -157,7 +158,7 @@ def reward_term(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
         visits = 0.0
         paid = 0
         for k in range(pay.size):
-            count = pay[k] + more[k]
+            count = float(pay[k] + more[k])
             visits += count
             if count > 0:
                 paid += 1
@@ -172,12 +173,14 @@ def reward_term(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
             return value + log_gamma(half) - log_gamma(visits + half)
         return value - _x_log_x(visits) - rule.cost * (paid - 1)
     if rule.reward_code == GAUSSIAN:
-        visits = pay[0] + more[0]
+        visits = float(pay[0] + more[0])
         if visits < 0.5:
             return 0.0
-        total = pay[1] + more[1]
-        squares = pay[2] + more[2]
-        weight, shape, rate = rule.reward_prior[0], rule.reward_prior[1], rule.reward_prior[2]
+        total = float(pay[1] + more[1])
+        squares = float(pay[2] + more[2])
+        weight = float(rule.reward_prior[0])
+        shape = float(rule.reward_prior[1])
+        rate = float(rule.reward_prior[2])
         if rule.integrated:
             spread = max(squares - total * total / (weight + visits), 0.0)
             return (

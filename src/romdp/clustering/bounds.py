@@ -29,7 +29,7 @@ def constant_bound(constant: float, n_symbols: int, n_samples: float, delta: flo
     >>> round(constant_bound(1.0, n_symbols=30, n_samples=10_000, delta=0.05), 4)
     0.0296
     """
-    return constant * math.sqrt(_log_ratio(2 * n_symbols**1.5, delta) / n_samples)
+    return constant * math.sqrt(_log_ratio(2 * float(n_symbols) ** 1.5, delta) / n_samples)
 
 
 def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -> float:
@@ -42,7 +42,7 @@ def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -
     sigma = min(_least_singular_value(v) for v in (views.first, views.second, views.third))
     speed = views.mixing.geometric_ergodicity / (1 - views.mixing.contraction)
     second = math.sqrt(_log_ratio(4 * n_symbols, delta) / n_samples)
-    third = math.sqrt(_log_ratio(2 * n_symbols**1.5, delta) / n_samples)
+    third = math.sqrt(_log_ratio(2 * float(n_symbols) ** 1.5, delta) / n_samples)
     size = speed * (2 * math.sqrt(2) + 1) * third
     error = 2 * math.sqrt(2) * size / (math.sqrt(least) * sigma) ** 3
     error += 64 * size / (sigma**2 * least**1.5)

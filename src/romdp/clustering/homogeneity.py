@@ -42,16 +42,27 @@ class _Laws:
 
     rows: Any  # sparse (n_symbols, n_outcomes), float
     totals: Floats
-    squares: Floats  # unbiased estimates of the squared length of each law
+    squares: Floats  # unbiased estimates of the sum of squares of each law
+    cubes: Floats  # and of the sum of cubes
 
     @classmethod
     def of(cls, rows: Any) -> "_Laws":
         counts = rows.astype(np.float64)
         totals = np.asarray(counts.sum(axis=1)).ravel()
-        pairs = np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - totals
-        return cls(counts, totals, pairs / np.maximum(totals * (totals - 1), 1))
+        second = counts.copy()
+        second.data = counts.data * (counts.data - 1)
+        third = counts.copy()
+        third.data = second.data * (counts.data - 2)
+        pairs, triples = (np.asarray(x.sum(axis=1)).ravel() for x in (second, third))
+        n_pairs = totals * (totals - 1)
+        return cls(
+            counts,
+            totals,
+            pairs / np.maximum(n_pairs, 1),
+            triples / np.maximum(n_pairs * (totals - 2), 1),
+        )
 
-    def products(self, symbols: Ints, anchor: int) -> Floats:
+    def _products(self, symbols: Ints, anchor: int) -> Floats:
         """Return the products of the laws of symbols with the law of the anchor."""
         row = self.rows[[anchor]].toarray().ravel()
         shared = self.rows[symbols] @ row
@@ -59,15 +70,24 @@ class _Laws:
         return products
 
     def compare(self, symbols: Ints, anchor: int) -> "_Comparison":
+        """Compare the laws of symbols with the law of the anchor."""
         n, m = self.totals[symbols], self.totals[anchor]
-        distance = self.squares[symbols] + self.squares[anchor]
-        distance = distance - 2 * self.products(symbols, anchor)
+        mine, its, product = (
+            self.squares[symbols],
+            self.squares[anchor],
+            self._products(symbols, anchor),
+        )
+        distance = mine + its - 2 * product
         seen = (n >= 2) & (m >= 2)
         rate = 1 / np.maximum(n, 1) + 1 / max(m, 1)
-        pooled = np.maximum(n * self.squares[symbols] + m * self.squares[anchor], 0)
-        size = np.clip(pooled / np.maximum(n + m, 1), 1e-12, 1.0)
+        total = np.maximum(n + m, 2)
+        # If the laws are equal, these are the sums of squares and cubes of the one law.
+        pooled = n * (n - 1) * mine + m * (m - 1) * its + 2 * n * m * product
+        size = np.clip(pooled / (total * (total - 1)), 1e-12, 1.0)
+        cube = (n * self.cubes[symbols] + m * self.cubes[anchor]) / total
+        scatter = size - 2 * np.minimum(cube, size**1.5) + size**2
         largest = float(self.rows[[anchor]].max()) / max(m, 1)
-        return _Comparison(distance, rate, size, largest, seen)
+        return _Comparison(distance, rate, 1 - size, scatter, largest, seen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +96,8 @@ class _Comparison:
 
     distance: Floats
     rate: Floats  # 1/n + 1/m
-    size: Floats  # squared length of the pooled law
+    total: Floats  # the trace of the covariance C of one outcome of the pooled law
+    scatter: Floats  # the trace of C squared
     largest: float  # largest probability in the law compared with
     seen: Bools  # both seen at least twice
 
@@ -86,21 +107,20 @@ class _Comparison:
         The squared difference is a weighted sum of chi-squares; it is read as one chi-square
         with the same mean and variance.
         """
-        mean = self.rate * (1 - self.size)
-        variance = 2 * self.rate**2 * self.size
+        known = self.seen & (self.total > 1e-9)  # else both are certain of the same
+        mean = self.rate * np.where(known, self.total, 1.0)
+        variance = 2 * self.rate**2 * np.where(known, self.scatter, 1.0)
         degrees = 2 * mean**2 / variance
-        trivial = mean < 1e-12  # both laws certain: they agree or they do not
-        scaled = (self.distance + mean) * degrees / np.where(trivial, 1.0, mean)
-        chance = chi2.sf(scaled, np.maximum(degrees, 1e-12))
-        return np.where(self.seen & ~trivial, chance, 1.0)
+        chance = chi2.sf((self.distance + mean) * degrees / mean, degrees)
+        return np.where(known, chance, 1.0)
 
     def within(self, tolerance: Floats, quantile: float) -> Bools:
         """Tell where a squared distance of the tolerance or more is rejected.
 
-        At such a distance the estimate has variance at most ``2 rate^2 size + 4 tolerance rate
-        p_max``, and its lower tail is lighter than a normal one.
+        At such a distance the estimate has variance at most ``2 rate^2 scatter + 4 tolerance
+        rate p_max``, and its lower tail is lighter than a normal one.
         """
-        spread = 2 * self.rate**2 * self.size + 4 * tolerance * self.rate * self.largest
+        spread = 2 * self.rate**2 * self.scatter + 4 * tolerance * self.rate * self.largest
         return self.seen & (self.distance + quantile * np.sqrt(spread) <= tolerance)
 
 

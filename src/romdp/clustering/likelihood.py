@@ -198,7 +198,16 @@ class Likelihood:
         return _MANY if self.n_states is None else max(_FEWEST, 3 * self.n_states)
 
     def _afresh(self, search: Search, sizes: list[int]) -> Grouping:
-        """Start from spectral groups; while most of them survive, from twice as many."""
+        """Start from spectral groups; while most of them survive, from twice as many.
+
+        Where observations are many, those seen most are grouped first, and the others join.
+        """
+        core = search.core()
+        if len(core) < len(search.seen):
+            inner = search.restrict(core)
+            labels = np.full(search.links.n_observations, -1)
+            labels[core] = self._afresh(inner, sizes).labels
+            return search.polish(search.climb(search.warm(labels)))
         largest = min(self.max_groups, len(search.seen))
         best: Grouping | None = None
         for size in sizes:

@@ -3,10 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.compiled import kernel
+from romdp.counting import Sparse
 from romdp.counts import Counts
+from romdp.validation import freeze
 
 _LARGEST = np.iinfo(np.int32).max
 
@@ -28,13 +31,26 @@ class Links(NamedTuple):
 
     @classmethod
     def of(cls, counts: Counts) -> "Links":
-        """Lay out the transitions; linear in their number."""
-        matrix = counts.matrix()
+        """Lay out the transitions of counts; linear in their number."""
+        return cls._of_matrix(counts.matrix(), counts.n_actions)
+
+    @classmethod
+    def _of_matrix(cls, matrix: Sparse, n_actions: int) -> "Links":
         start = matrix.indptr.astype(np.int64)
         target = matrix.indices.astype(np.int32, copy=False)
         count = np.minimum(matrix.data, _LARGEST).astype(np.int32)
-        turned = _turn(start, target, count, counts.n_observations)
-        return cls(counts.n_actions, start, target, count, *turned)
+        turned = _turn(start, target, count, matrix.shape[1])
+        # Read-only all of them: kernels are compiled once, not anew for arrays that are frozen.
+        arrays = (freeze(array.view()) for array in (start, target, count, *turned))
+        return cls(n_actions, *arrays)
+
+    def restrict(self, chosen: NDArray[np.int64]) -> "Links":
+        """Keep the transitions among some observations, renumbered in the order given."""
+        cells = (chosen[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()
+        shape = (self.n_observations * self.n_actions, self.n_observations)
+        parts = (self.out_count, self.out_target, self.out_start)
+        matrix = scipy.sparse.csr_array(parts, shape=shape)[cells][:, chosen]
+        return self._of_matrix(matrix, self.n_actions)
 
     @property
     def n_observations(self) -> int:

@@ -7,7 +7,6 @@ symbols where it was taken.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,12 +89,6 @@ class Moments:
             cells = rows * shape[1] + columns
             return np.bincount(cells, self.weights, shape[0] * shape[1]).reshape(shape)
         return scipy.sparse.coo_array((self.weights, (rows, columns)), shape=shape).tocsr()
-
-    @cached_property
-    def middle(self) -> Floats:
-        """The share of each middle symbol."""
-        shares: Floats = np.bincount(self.places[1], self.weights, self.shape[1])
-        return shares
 
     def resample(self, rng: np.random.Generator) -> "Moments":
         """Draw the counts anew, each from a Poisson law around what was seen (a bootstrap).

@@ -27,7 +27,8 @@ _FEW_SWEEPS = 3  # between merges
 _HOT, _COLD, _ANNEALING_SWEEPS = 2.0, 0.4, 20
 _PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
 _SLACK = 30.0  # how far merging goes on below its best score, to show the curve
-_CORE = 4000  # observations that a spectral start embeds; the others are placed by score
+_CORE, _CORE_DEGREE = 4000, 300  # observations to find groups by; transitions of each among them
+_EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
 _ROUNDS = 8
 _RISE = 1e-6  # smaller gains are rounding
@@ -80,6 +81,7 @@ class Search:
         self.links = links
         self.law = law
         self.rng = rng
+        self.integrated = integrated
         self.n_states = n_states
         self.max_groups = max_groups
         out_totals = links.out_totals()
@@ -87,6 +89,30 @@ class Search:
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
         self.rules = make_rules(law, int(out_totals.sum()), integrated=integrated)
         self.curve: dict[int, float] = {}
+
+    def core(self) -> NDArray[np.int64]:
+        """Choose the most frequent observations: as few as suffice to find the groups by.
+
+        There are at least some thousand, and about so many transitions among them that each has a
+        few hundred; that is estimated from their share of all transitions.
+        """
+        frequent = self.seen[np.argsort(-self.degree[self.seen], kind="stable")]
+        share = np.cumsum(self.degree[frequent]) / max(self.degree.sum(), 1)
+        size = np.arange(1, len(frequent) + 1)
+        each = share * share * self.degree.sum() / size
+        enough = np.flatnonzero((size >= _CORE) & (each >= _CORE_DEGREE))
+        return frequent[: enough[0] + 1] if len(enough) else frequent
+
+    def restrict(self, chosen: NDArray[np.int64]) -> "Search":
+        """Search among some observations alone, renumbered in the order given."""
+        return Search(
+            self.links.restrict(chosen),
+            replace(self.law, parts=self.law.parts[chosen]),
+            self.rng,
+            integrated=self.integrated,
+            n_states=self.n_states,
+            max_groups=self.max_groups,
+        )
 
     def grouping(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
         """Count and score a grouping."""
@@ -227,7 +253,7 @@ class Search:
 
     def spectral(self, n_groups: int) -> Grouping:
         """Group by k-means on the spectral embedding; rare observations are placed by score."""
-        core = self.seen[np.argsort(-self.degree[self.seen], kind="stable")][:_CORE]
+        core = self.seen[np.argsort(-self.degree[self.seen], kind="stable")][:_EMBEDDED]
         points = embed(self.links, core, min(n_groups, _MOST_DIMENSIONS), self.rng)
         weights = self.degree[core].astype(np.float64)
         found = k_means(points, weights, n_groups, self.rng, restarts=2)

@@ -116,10 +116,14 @@ class Spaced:
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Ask the clusterer if a power of ``growth`` lies between the last epoch and now."""
-        if _power(evidence.step, self.growth) == _power(evidence.last_step, self.growth):
+        """Ask the clusterer if it is due."""
+        if not self.is_due(evidence):
             return previous
         return self.clusterer.regroup(evidence, previous, rng)
+
+    def is_due(self, evidence: Evidence) -> bool:
+        """Whether a power of ``growth`` lies between the start of the last epoch and now."""
+        return _power(evidence.step, self.growth) != _power(evidence.last_step, self.growth)
 
 
 def _power(step: int, growth: float) -> int:

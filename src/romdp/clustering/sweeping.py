@@ -99,8 +99,8 @@ def _draw(
     for c in range(candidates.size):
         left -= math.exp((gains[c] - highest) / temperature)
         if left <= 0.0:
-            return candidates[c]
-    return candidates[np.argmax(gains)]
+            return int(candidates[c])
+    return int(candidates[np.argmax(gains)])
 
 
 @kernel

@@ -5,8 +5,8 @@ Each formula is named by its label in the paper; where the paper slips or leaves
 the docstring says what is done and the output repeats it.
 """
 
+from romdp.theory.finished import RunBound, run_bound
 from romdp.theory.magnitude import Magnitude
-from romdp.theory.run import RunBound, run_bound
 from romdp.theory.table import Row
 from romdp.theory.world import Theory, bounds
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.hitting import hitting_times
 from romdp.partition import Partition
 from romdp.romdp import ROMDP
-from romdp.hitting import hitting_times
 from romdp.theory.magnitude import Magnitude, Number
 
 Floats = NDArray[np.float64]
@@ -105,11 +105,11 @@ def auxiliary_diameter(world: ROMDP, partition: Partition, times: Floats | None 
     rarest = np.full(world.n_states, np.inf)
     np.minimum.at(rarest, state, np.minimum(chance, 1.0))
     again = 1 / rarest - 1
+    ways = hitting_times(world.transition) if times is None else times
+    back = np.where(again > 0, np.diag(ways), 0.0)  # it may be infinite where nobody needs it
+    ways = ways + again * back
+    # From the only group of a state to itself is no journey.
     alone = np.bincount(state, minlength=world.n_states) == 1
-    again[alone] = 0.0  # the whole state, up to rounding
-    ways = hitting_times(world.transition) if times is None else times.copy()
-    back = np.diag(ways)
-    ways = ways + np.where(again > 0, again, 0.0) * np.where(again > 0, back, 0.0)
     np.fill_diagonal(ways, np.where(alone, 0.0, np.diag(ways)))
     return float(ways.max())
 

@@ -2,9 +2,9 @@
 
 from functools import partial
 
+from romdp.theory.concentration import error_bound
 from romdp.theory.facts import Facts
 from romdp.theory.magnitude import Magnitude
-from romdp.theory.spectral import error_bound
 from romdp.theory.table import Row, Scalar
 from romdp.theory.views import contraction_of_all, mixing_speed
 

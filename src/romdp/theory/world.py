@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.errors import InvalidInputError
 from romdp.mdp import MDP
 from romdp.romdp import ROMDP, as_romdp
 from romdp.theory.facts import Facts, Needs
@@ -13,7 +14,7 @@ from romdp.theory.regret import pomdp_diameter
 from romdp.theory.rows import all_rows
 from romdp.theory.table import Table
 from romdp.theory.worst import Choices, worst
-from romdp.validation import real_number, whole_number
+from romdp.validation import entry, first_index, real_array, real_number, whole_number
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,15 @@ class Theory(Table):
         return self._facts.needs(float(world.observation_chance[y]))
 
     def regret(self, steps: ArrayLike) -> dict[str, NDArray[np.float64]]:
-        """Return every regret bound at the given numbers of steps; inf where no float is enough."""
-        grid = np.atleast_1d(np.asarray(steps, np.float64))
-        by_step = [self._facts.regret(float(n)) for n in grid]
+        """Return every regret bound at the given numbers of steps; inf where no float is enough.
+
+        ``steps`` is one number or a list; the bounds come under the names of their rows.
+        """
+        grid = real_array(np.atleast_1d(steps), "steps", ("n",))
+        if (grid < 1).any():
+            index = first_index(grid < 1)
+            raise InvalidInputError(f"{entry('steps', index)} is {grid[index]:g}; pass 1 or more")
+        by_step = [self._facts.regret(n) for n in grid.tolist()]
         return {name: np.array([float(b[name]) for b in by_step]) for name in by_step[0]}
 
 
@@ -83,7 +90,7 @@ def bounds(
     ... )
     >>> theory = bounds(world, delta=0.1)
     >>> theory["tau_M"], theory["alpha_p"]
-    (7.0, 0.5)
+    (8.0, 0.5)
     >>> theory["N_last (4 A Y nu)"] > theory["N_first (4 A Y nu)"]
     True
     """

@@ -10,8 +10,13 @@ from numpy.typing import ArrayLike
 from romdp.chains import Mixing
 from romdp.errors import StructureError
 from romdp.romdp import ROMDP
+from romdp.theory.concentration import (
+    condition_factor,
+    enough_samples,
+    error_constant,
+    rank_samples,
+)
 from romdp.theory.magnitude import Magnitude
-from romdp.theory.spectral import condition_factor, enough_samples, error_constant, rank_samples
 from romdp.theory.views import (
     View,
     Views,
@@ -42,7 +47,7 @@ class ActionConstants:
     omega, sigma_first, sigma_second, sigma_third, sigma_pairs
         The smallest of each attribute of `View`.
     error_constant, condition_factor, enough_samples, rank_samples
-        The largest of each function in `romdp.theory.spectral`: C_O, Theta, N-bar and N_0.
+        The largest of each function in `romdp.theory.concentration`: C_O, Theta, N-bar and N_0.
     needed
         The largest N-bar + N_0: the samples from which the spectral step can be trusted.
     """

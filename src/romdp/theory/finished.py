@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.errors import InvalidInputError
+from romdp.hitting import hitting_times
 from romdp.mdp import MDP
 from romdp.partition import Partition
 from romdp.romdp import ROMDP, as_romdp
-from romdp.hitting import hitting_times
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
 from romdp.theory.table import Row, Table
@@ -233,7 +233,8 @@ def _rows(
     spread = Magnitude.of(0)
     for part in stretches:
         spread += Magnitude.of(part.diameter if part.diameter is not None else 1.0) * part.steps
-    wide, narrow = world.assumptions().observable_diameter, world.hidden.diameter()
+    singletons = Partition.singletons(world.n_observations)
+    wide, narrow = auxiliary_diameter(world, singletons), world.hidden.diameter()
     sizes = world.n_observations, world.n_states
     rows = [
         row("thm:regret", bound, "thm:regret", f"constant 1 as printed; {inner}"),

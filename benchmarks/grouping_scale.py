@@ -1,0 +1,75 @@
+"""Time and memory of grouping by likelihood against the number of observations and of steps.
+
+Every line is one fit of ``random_romdp(n_states, n_actions, Y)`` under the uniform policy, the
+number of states unknown. Wrong placings are counted among all observations and among those
+that were visited at least 20 times.
+
+    python benchmarks/grouping_scale.py                        # up to Y = 10,000, 10^7 steps
+    python benchmarks/grouping_scale.py --observations 100000 --steps 1e8
+"""
+
+import argparse
+import resource
+import time
+
+import numpy as np
+
+from romdp.clustering.likelihood import Likelihood
+from romdp.counts import Counts
+from romdp.partition import Partition
+from romdp.romdp import ROMDP
+from romdp.worlds.random import random_romdp
+from romdp.worlds.simulator import Simulator
+
+CHUNK = 10_000_000
+
+
+def count(world: ROMDP, steps: int, seed: int) -> Counts:
+    """Count a long walk chunk by chunk, so that it never lies in memory as a whole."""
+    simulator = Simulator(world, seed)
+    total: Counts | None = None
+    for start in range(0, steps, CHUNK):
+        part = simulator.trajectory("uniform", min(CHUNK, steps - start))
+        counts = Counts.from_trajectory(part)
+        total = counts if total is None else total + counts
+    assert total is not None
+    return total
+
+
+def gigabytes() -> float:
+    """Peak memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--observations", type=float, nargs="+", default=[1e3, 3e3, 1e4])
+    parser.add_argument("--steps", type=float, nargs="+", default=[1e6, 3e6, 1e7])
+    parser.add_argument("--states", type=int, default=50)
+    parser.add_argument("--actions", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print("| Y | steps | distinct | groups | wrong | wrong, 20+ visits | counting s | fit s | GB |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for size in map(int, options.observations):
+        world = random_romdp(options.states, options.actions, size, options.seed)
+        for steps in map(int, options.steps):
+            began = time.perf_counter()
+            counts = count(world, steps, options.seed)
+            counted = time.perf_counter()
+            fit = Likelihood().fit(counts, np.random.default_rng(options.seed))
+            done = time.perf_counter()
+            often = counts.visits.sum(axis=1) >= 20
+            truth = Partition(world.labels)
+            wrong = round(fit.partition.misclassification(truth) * size)
+            frequent = round(fit.partition.misclassification(truth, often * 1.0) * often.sum())
+            print(
+                f"| {size:,} | {steps:.0e} | {counts.matrix().nnz:,} | {fit.n_groups} | {wrong} "
+                f"| {frequent} of {often.sum():,} | {counted - began:.1f} | {done - counted:.1f} "
+                f"| {gigabytes():.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

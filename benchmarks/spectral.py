@@ -1,0 +1,96 @@
+"""What one call of spectral learning finds, against the number of steps of one fixed policy.
+
+Worlds are ``random_romdp(5, 4, Y, seed)``. The policies are deterministic: random, or optimal but
+for one observation in five. A policy shows the groups of ``lem:partial.cluster`` at most: "found" is
+the share of the merges that would lead there. A run with any merge of two hidden states is
+false. Seconds are those of the slowest call, simulation left out.
+
+    python benchmarks/spectral.py                         # up to 10^6 steps, a few minutes
+    python benchmarks/spectral.py --steps 1e7 --seeds 5
+"""
+
+import argparse
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.spectral import Spectral
+from romdp.counts import Counts
+from romdp.partition import Partition
+from romdp.romdp import ROMDP
+from romdp.triples import Triples
+from romdp.worlds.random import random_romdp
+from romdp.worlds.simulator import Simulator
+
+METHODS = {
+    "ours": Spectral(),
+    "power": Spectral(solver="power"),
+    "matrix": Spectral(method="matrix"),
+    "unverified": Spectral(verify=False),
+    "paper, C=1": Spectral(solver="power", bound="constant", verify=False),
+}
+CHUNK = 1_000_000
+
+
+def policy_of(world: ROMDP, kind: str, seed: int) -> NDArray[np.int64]:
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(world.n_actions, size=world.n_observations)
+    if kind == "random":
+        return drawn
+    off = rng.random(world.n_observations) < 0.2
+    return np.where(off, drawn, world.hidden.optimal_policy[world.labels])
+
+
+def collect(world: ROMDP, policy: NDArray[np.int64], steps: int, seed: int) -> Evidence:
+    simulator = Simulator(world, seed)
+    counts = Counts.zeros(world.n_observations, world.n_actions)
+    triples = Triples.zeros(world.n_observations, world.n_actions)
+    for start in range(0, steps, CHUNK):
+        part = simulator.trajectory(policy, min(CHUNK, steps - start))
+        counts, triples = (
+            counts + Counts.from_trajectory(part),
+            triples + Triples.from_trajectory(part),
+        )
+    return Evidence(counts, triples, step=steps)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--observations", type=int, nargs="+", default=[10, 20, 30])
+    parser.add_argument("--steps", type=float, nargs="+", default=[1e4, 1e5, 1e6])
+    parser.add_argument("--seeds", type=int, default=10)
+    options = parser.parse_args()
+    print(f"{'policy':>8} {'Y':>3} {'steps':>6}  " + "  ".join(f"{m:>20}" for m in METHODS))
+    print(f"{'':>20}" + "  ".join(f"{'found  false seconds':>20}" for _ in METHODS))
+    for kind in ("random", "optimal"):
+        for size in options.observations:
+            for steps in (int(n) for n in options.steps):
+                results: dict[str, list[tuple[int, bool, float]]] = {m: [] for m in METHODS}
+                possible = 0
+                for seed in range(options.seeds):
+                    world = random_romdp(5, 4, size, seed)
+                    policy = policy_of(world, kind, seed)
+                    evidence = collect(world, policy, steps, seed)
+                    possible += size - Partition(world.labels * 4 + policy).n_clusters
+                    for name, method in METHODS.items():
+                        rng = np.random.default_rng(seed)
+                        began = time.perf_counter()
+                        found = method.regroup(evidence, Partition.singletons(size), rng)
+                        taken = time.perf_counter() - began
+                        wrong = not found.refines(Partition(world.labels))
+                        results[name].append((size - found.n_clusters, wrong, taken))
+                cells = []
+                for runs in results.values():
+                    merged = sum(run[0] for run in runs)
+                    n_false = sum(run[1] for run in runs)
+                    slowest = max(run[2] for run in runs)
+                    cells.append(
+                        f"{merged / possible:5.0%} {n_false:3d}/{len(runs):<2d} {slowest:7.2f}"
+                    )
+                print(f"{kind:>8} {size:>3} {steps:>6.0e}  " + "  ".join(f"{c:>20}" for c in cells))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+import scipy.sparse
+
+from romdp.clustering.moments import Moments, estimate_rank, truncated_svd
+from romdp.clustering.population import exact_views
+from romdp.errors import InvalidInputError
+from romdp.trajectory import Trajectory
+from romdp.triples import Triples
+from romdp.worlds import random_romdp, simulate
+
+
+def _trajectory(seed=0, n_steps=300, n_observations=7, n_actions=3):
+    rng = np.random.default_rng(seed)
+    policy = rng.integers(n_actions, size=n_observations)
+    observations = rng.integers(n_observations, size=n_steps)
+    return Trajectory(
+        observations,
+        policy[observations],
+        lengths=[100, n_steps - 100],
+        n_observations=n_observations,
+        n_actions=n_actions,
+    )
+
+
+@pytest.mark.parametrize("action", [0, 1, 2])
+def test_second_moments_are_shares_of_the_pairs_that_were_seen(action):
+    seen = _trajectory()
+    moments = Moments.from_triples(Triples.from_trajectory(seen), action)
+    size = seen.n_observations
+    expected = {pair: np.zeros((size, size)) for pair in ((2, 3), (1, 3), (2, 1), (3, 1))}
+    n_samples = 0
+    for start, stop in ((0, 100), (100, 300)):  # no triple crosses the end of an episode
+        for t in range(start + 1, stop - 1):
+            if seen.actions[t] == action:
+                view = dict(zip((1, 2, 3), seen.observations[t - 1 : t + 2], strict=True))
+                n_samples += 1
+                for p, q in expected:
+                    expected[p, q][view[p], view[q]] += 1
+    assert moments.n_samples == n_samples
+    for (p, q), counts in expected.items():
+        full = np.zeros((size, size))
+        full[np.ix_(moments.symbols[p - 1], moments.symbols[q - 1])] = moments.second(p, q)
+        np.testing.assert_allclose(full, counts / n_samples, atol=1e-15)
+
+
+def test_the_middle_view_holds_only_symbols_where_the_action_was_taken():
+    seen = _trajectory()
+    moments = Moments.from_triples(Triples.from_trajectory(seen), 1)
+    taken = np.unique(seen.observations[seen.actions == 1])
+    np.testing.assert_array_equal(moments.symbols[1], taken)
+    assert len(moments.symbols[0]) == seen.n_observations
+
+
+def test_an_action_that_was_never_taken_has_no_moments():
+    triples = Triples.from_trajectory(Trajectory([0, 1, 0], [0, 0, 0], n_actions=2))
+    with pytest.raises(InvalidInputError, match="action 1"):
+        Moments.from_triples(triples, 1)
+
+
+def test_large_matrices_are_sparse_and_equal(monkeypatch):
+    moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
+    dense = moments.second(2, 3)
+    monkeypatch.setattr("romdp.clustering.moments._DENSE", 1)
+    sparse = moments.second(2, 3)
+    assert scipy.sparse.issparse(sparse)
+    np.testing.assert_allclose(sparse.toarray(), dense)
+    # The rank must not depend on the form, but for the draws of the noise.
+    assert estimate_rank(moments, np.random.default_rng(0)).rank == 1
+
+
+def test_partial_decomposition_agrees_with_the_full_one():
+    rng = np.random.default_rng(0)
+    matrix = scipy.sparse.random_array((450, 500), density=0.02, rng=rng).tocsr()
+    left, values, right = truncated_svd(matrix, 4, rng)
+    expected = np.linalg.svd(matrix.toarray(), compute_uv=False)[:4]
+    np.testing.assert_allclose(values, expected, rtol=1e-8)
+    np.testing.assert_allclose(matrix @ right, left * values, atol=1e-6)
+    assert left.shape == (450, 4)
+    assert right.shape == (500, 4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rank_of_exact_moments_is_the_number_of_hidden_states(seed):
+    world = random_romdp(4, 3, 15, seed=seed)
+    policy = np.eye(3)[np.random.default_rng(seed).integers(3, size=15)]
+    for action in range(3):
+        views = exact_views(world, policy, action)
+        found = estimate_rank(views.moments(), np.random.default_rng(0))
+        assert found.rank == len(views.states)
+
+
+def test_rank_is_found_once_the_noise_is_small_and_never_above_the_truth():
+    # Smallest singular value 0.0098, noise 0.9 / sqrt(nu): 5 standard deviations at the end.
+    world = random_romdp(4, 1, 12, seed=0)
+    smallest = estimate_rank(
+        exact_views(world, np.ones((12, 1)), 0).moments(), np.random.default_rng(0)
+    ).singular_values[3]
+    ranks = []
+    for steps in (100, 1000, 300_000):
+        triples = Triples.from_trajectory(simulate(world, "uniform", steps, seed=1))
+        found = estimate_rank(Moments.from_triples(triples, 0), np.random.default_rng(0))
+        assert found.threshold >= found.noise > 0
+        ranks.append(found.rank)
+    assert found.threshold < smallest
+    assert ranks == sorted(ranks)
+    assert ranks[-1] == 4
+    assert ranks[0] < 4
+
+
+def test_noise_is_that_of_the_sampling():
+    world = random_romdp(3, 1, 9, seed=2)
+    exact = exact_views(world, np.ones((9, 1)), 0).moments().second(2, 3)
+    errors, estimates = [], []
+    for seed in range(10):
+        triples = Triples.from_trajectory(simulate(world, "uniform", 20_000, seed=seed))
+        moments = Moments.from_triples(triples, 0)
+        errors.append(np.linalg.norm(moments.second(2, 3) - exact, 2))
+        estimates.append(estimate_rank(moments, np.random.default_rng(seed)).noise)
+    # The estimate is the largest of eight draws. Over 10 seeds the ratio of the means lies in
+    # [1, 1.9] for independent samples; a chain that mixes slower adds to the error.
+    assert 0.6 < np.mean(estimates) / np.mean(errors) < 2.5
+
+
+def test_a_given_rank_is_used_as_far_as_the_matrix_allows():
+    moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
+    assert estimate_rank(moments, np.random.default_rng(0), rank=2).rank == 2
+    n_rows = moments.shape[1]
+    assert estimate_rank(moments, np.random.default_rng(0), rank=99).rank == n_rows
+
+
+def test_resampling_keeps_the_symbols_and_the_mean():
+    moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
+    rng = np.random.default_rng(3)
+    draws = [moments.resample(rng) for _ in range(400)]
+    assert all(draw.symbols is moments.symbols for draw in draws)
+    assert all(draw.weights.sum() == pytest.approx(1) for draw in draws)
+    mean = np.mean([draw.second(2, 3) for draw in draws], axis=0)
+    # Standard error of each entry is below 0.002; 0.012 is six of them.
+    np.testing.assert_allclose(mean, moments.second(2, 3), atol=0.012)

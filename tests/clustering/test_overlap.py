@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.overlap import Overlap, overlapping
+from romdp.confidence import Bernstein, Hoeffding
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.worlds import random_romdp, simulate
+
+
+def _plain(counts, reward_widths, transition_widths):
+    """Components of the graph, by the definition."""
+    size = counts.n_observations
+    dense = counts.dense()
+    totals = dense.transitions.sum(axis=2, keepdims=True)
+    laws = dense.transitions / np.maximum(totals, 1)
+    component = np.arange(size)
+    for i in range(size):
+        for j in range(i):
+            known = (totals[i, :, 0] > 0) & (totals[j, :, 0] > 0)
+            gap = np.abs(laws[i] - laws[j]).sum(axis=1)
+            far = (gap > transition_widths[i] + transition_widths[j]) & known
+            means = np.abs(counts.reward_means[i] - counts.reward_means[j])
+            if not far.any() and not (means > reward_widths[i] + reward_widths[j]).any():
+                component[component == component[i]] = component[j]
+    return Partition(component)
+
+
+def _world_counts(steps, seed=0, n_observations=12):
+    world = random_romdp(4, 2, n_observations, seed=seed, emission_concentration=20.0)
+    return world, Counts.from_trajectory(simulate(world, "uniform", steps, seed=seed))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.01, 0.03, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("steps", [300, 30_000])
+def test_components_agree_with_the_definition(scale, steps):
+    _, counts = _world_counts(steps)
+    widths = Hoeffding(scale=scale).widths(counts, steps, 0.05)
+    expected = _plain(counts, *widths)
+    assert Partition(overlapping(counts, *widths)) == expected
+    assert Partition(overlapping(counts.sparse(), *widths)) == expected
+
+
+def test_components_of_random_counts_agree_with_the_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        moves = rng.poisson(rng.gamma(0.3, 5, size=(7, 2, 7)))
+        visits = moves.sum(axis=2)
+        sums = rng.binomial(visits, 0.5).astype(float)
+        counts = Counts(visits, moves, sums, sums)
+        widths = rng.uniform(0, 0.4, size=(7, 2)), rng.uniform(0, 1.1, size=(7, 2))
+        assert Partition(overlapping(counts, *widths)) == _plain(counts, *widths)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hidden_states_are_found_and_only_when_all_are_told_apart(seed):
+    accepted = []
+    for steps in (100, 1000, 10_000, 300_000):
+        world, counts = _world_counts(steps, seed)
+        found = Overlap(4, Hoeffding(scale=0.1)).regroup(
+            Evidence(counts, step=steps), Partition.singletons(12), np.random.default_rng(0)
+        )
+        # Either nothing or the truth.
+        assert found in (Partition.singletons(12), Partition(world.labels))
+        accepted.append(found.n_clusters == 4)
+    assert accepted[-1]
+    assert not accepted[0]
+
+
+def test_groups_so_far_are_merged_and_stay_together():
+    world, counts = _world_counts(300_000)
+    truth = Partition(world.labels)
+    pairs = np.arange(12)
+    first = truth.members[0]
+    pairs[first] = first[0]
+    previous = Partition(pairs)
+    overlap = Overlap(4, Hoeffding(scale=0.1))
+    for evidence in (
+        Evidence(counts, step=300_000),
+        Evidence(counts.group(previous), step=300_000),
+    ):
+        assert overlap.regroup(evidence, previous, np.random.default_rng(0)) == truth
+
+
+def test_a_grouping_of_the_right_size_is_final():
+    _, counts = _world_counts(300_000)
+    wrong = Partition([0, 1, 2, 3] * 3)
+    overlap = Overlap(4, Hoeffding(scale=0.1))
+    assert overlap.regroup(Evidence(counts), wrong, np.random.default_rng(0)) is wrong
+
+
+def test_another_number_of_states_is_never_accepted():
+    world, counts = _world_counts(300_000)
+    evidence = Evidence(counts, step=300_000)
+    for n_states in (3, 5):
+        found = Overlap(n_states, Hoeffding(scale=0.1)).regroup(
+            evidence, Partition.singletons(12), np.random.default_rng(0)
+        )
+        assert found == Partition.singletons(12)
+
+
+def test_the_factor_multiplies_the_widths():
+    world, counts = _world_counts(300_000)
+    evidence = Evidence(counts, step=300_000)
+    rng = np.random.default_rng(0)
+    start = Partition.singletons(12)
+    assert Overlap(4, Hoeffding(), factor=1.0).regroup(evidence, start, rng) == start
+    assert Overlap(4, Hoeffding(), factor=0.1).regroup(evidence, start, rng) == Partition(
+        world.labels
+    )
+
+
+def test_an_observation_never_seen_joins_everything_and_so_nothing_happens():
+    world, counts = _world_counts(300_000)
+    padded = Partition(np.append(world.labels, 99))
+    moves = np.zeros((13, 2, 13), int)
+    moves[:12, :, :12] = counts.transitions
+    pairs = [np.vstack([x, np.zeros((1, 2), x.dtype)]) for x in (counts.visits, counts.reward_sums)]
+    wider = Counts(pairs[0], moves, pairs[1], pairs[1])
+    overlap = Overlap(5, Hoeffding(scale=0.1))
+    start = Partition.singletons(13)
+    found = overlap.regroup(Evidence(wider, step=300_000), start, np.random.default_rng(0))
+    assert found == start
+    # Without a group it does not matter.
+    unseen = Partition(np.append(np.arange(12), -1))
+    found = Overlap(4, Hoeffding(scale=0.1)).regroup(
+        Evidence(wider, step=300_000), unseen, np.random.default_rng(0)
+    )
+    assert found == Partition(np.append(world.labels, -1))
+    assert padded.n_clusters == 5
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(InvalidInputError, match="n_states"):
+        Overlap(0)
+    with pytest.raises(InvalidInputError, match="factor"):
+        Overlap(2, factor=-1)
+    with pytest.raises(InvalidInputError, match="Bernstein"):
+        Overlap(2, confidence=Bernstein())

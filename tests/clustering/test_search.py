@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from plain_blocks import plain_score, walk
+
+from romdp.clustering.links import Links
+from romdp.clustering.rewardlaw import read_reward_law
+from romdp.clustering.search import Search
+from romdp.counts import Counts
+from romdp.partition import Partition
+from romdp.worlds.random import random_romdp
+from romdp.worlds.simulator import simulate
+
+
+def search_of(counts, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return Search(Links.of(counts), read_reward_law(counts), rng, **options)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return random_romdp(4, 3, 40, seed=3, emission_concentration=20)
+
+
+@pytest.fixture(scope="module")
+def counts(world):
+    return Counts.from_trajectory(simulate(world, "uniform", 30_000, seed=1))
+
+
+def test_scores_along_the_search_are_those_of_the_labels(counts):
+    search = search_of(counts)
+    start = search.random(6)
+    for grouping in (start, search.climb(start), search.merge(start), search.split(start)):
+        expected = plain_score(grouping.rule, counts, search.law.parts, grouping.labels)
+        assert grouping.score == pytest.approx(expected, rel=1e-9)
+        assert len(np.unique(grouping.labels)) == grouping.n_groups
+
+
+def test_steps_do_not_change_what_they_start_from(counts):
+    search = search_of(counts)
+    start = search.random(6)
+    labels, moves = start.labels.copy(), start.blocks.moves.copy()
+    for step in (search.climb, search.merge, search.split, search.anneal, search.polish):
+        step(start)
+        np.testing.assert_array_equal(start.labels, labels)
+        np.testing.assert_array_equal(start.blocks.moves, moves)
+    search.margins(start)
+    np.testing.assert_array_equal(start.blocks.moves, moves)
+
+
+def test_climbing_and_polishing_never_lower_the_score(counts):
+    search = search_of(counts)
+    start = search.random(5)
+    climbed = search.climb(start)
+    assert climbed.score >= start.score
+    assert search.polish(climbed).score >= climbed.score
+
+
+def test_the_truth_is_found_from_too_many_and_from_too_few_groups(world, counts):
+    truth = Partition(world.labels)
+    search = search_of(counts)
+    assert Partition(search.polish(search.spectral(20)).labels) == truth
+    assert Partition(search.polish(search.random(1)).labels) == truth
+
+
+def test_a_given_number_of_groups_is_kept(counts):
+    for wanted in (1, 3, 7):
+        search = search_of(counts, n_states=wanted)
+        assert search.polish(search.spectral(12)).n_groups == wanted
+        assert search.polish(search.random(2)).n_groups == wanted
+
+
+def test_more_groups_than_observations_cannot_be_given():
+    counts = walk(0, n_observations=5)
+    search = search_of(counts, n_states=9)
+    assert search.polish(search.random(2)).n_groups == 5
+
+
+def test_the_curve_has_its_top_where_the_search_ends(counts):
+    search = search_of(counts)
+    found = search.polish(search.spectral(20))
+    assert max(search.curve, key=search.curve.__getitem__) == found.n_groups
+    assert search.curve[found.n_groups] == pytest.approx(found.score)
+
+
+def test_a_warm_start_places_what_is_new(world, counts):
+    search = search_of(counts)
+    labels = Partition(world.labels).labels.copy()
+    labels[::4] = -1
+    warm = search.warm(labels)
+    assert Partition(warm.labels) == Partition(world.labels)
+
+
+def test_no_more_groups_than_allowed(counts):
+    search = search_of(counts, max_groups=2)
+    assert search.polish(search.random(1)).n_groups == 2

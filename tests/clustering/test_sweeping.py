@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_blocks import kinds, plain_score, random_labels, seeds, walk
+
+from romdp.clustering.blockmodel import make_blocks, make_rule, score
+from romdp.clustering.links import Links
+from romdp.clustering.rewardlaw import read_reward_law
+from romdp.clustering.sweeping import EXACT_LIMIT, sweep
+
+NO_DRAWS, NO_MARGINS = np.empty(0), np.empty((0, 2))
+
+
+def setting(seed, n_observations, n_groups, kind="bernoulli", integrated=True, steps=60):
+    counts = walk(seed, n_observations, steps=steps, rewards=kind)
+    law = read_reward_law(counts)
+    rule = make_rule(law, counts.n_transitions, integrated=integrated, alpha=0.4)
+    labels = random_labels(seed, n_observations, n_groups)
+    return counts, Links.of(counts), law.parts, rule, labels
+
+
+def plain_sweep(rule, counts, parts, labels, order):
+    """Place each observation where the score from its definition is highest."""
+    labels = labels.copy()
+    for y in order:
+        if labels[y] >= 0 and (labels == labels[y]).sum() == 1:
+            continue
+        scores = []
+        for group in np.unique(labels[labels >= 0]):
+            there = labels.copy()
+            there[y] = group
+            scores.append(plain_score(rule, counts, parts, there))
+        if labels[y] < 0 or max(scores) > scores[labels[y]] + 1e-7:
+            labels[y] = int(np.argmax(scores))
+    return labels
+
+
+@given(seeds, kinds, st.booleans())
+def test_a_sweep_is_its_plain_twin(seed, kind, integrated):
+    counts, links, parts, rule, labels = setting(seed, 7, 3, kind, integrated)
+    labels[np.flatnonzero(np.bincount(labels)[labels] > 1)[:1]] = -1  # one to be placed
+    order = np.random.default_rng(seed).permutation(7)
+    blocks = make_blocks(links, parts, labels, 3)
+    sweep(links, parts, rule, blocks, order, np.arange(3), 0.0, NO_DRAWS, NO_MARGINS)
+    expected = plain_sweep(rule, counts, parts, labels, order)
+    np.testing.assert_array_equal(blocks.labels, expected)
+    recounted = make_blocks(links, parts, expected, 3)
+    for mine, theirs in zip(blocks, recounted, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-9)
+
+
+@given(seeds, kinds)
+def test_with_many_groups_the_score_still_never_falls_and_no_group_vanishes(seed, kind):
+    n_groups = EXACT_LIMIT + 4
+    _, links, parts, rule, labels = setting(seed, 30, n_groups, kind, steps=200)
+    blocks = make_blocks(links, parts, labels, n_groups)
+    before = score(rule, blocks)
+    for _ in range(3):
+        sweep(
+            links, parts, rule, blocks, np.arange(30), np.arange(n_groups), 0.0, NO_DRAWS, NO_MARGINS
+        )
+        after = score(rule, make_blocks(links, parts, blocks.labels, n_groups))
+        assert after >= before - 1e-7
+        before = after
+    assert (blocks.size > 0).all()
+
+
+def test_only_allowed_groups_change():
+    _, links, parts, rule, labels = setting(4, 30, 4, steps=200)
+    blocks = make_blocks(links, parts, labels, 4)
+    sweep(links, parts, rule, blocks, np.arange(30), np.array([1, 3]), 0.0, NO_DRAWS, NO_MARGINS)
+    outside = (labels == 0) | (labels == 2)
+    np.testing.assert_array_equal(blocks.labels[outside], labels[outside])
+    assert np.isin(blocks.labels[~outside], [1, 3]).all()
+    assert (blocks.labels != labels).any()
+
+
+def test_margins_are_score_differences_and_nothing_moves():
+    counts, links, parts, rule, labels = setting(7, 7, 3)
+    blocks = make_blocks(links, parts, labels, 3)
+    margins = np.full((7, 2), np.nan)
+    sweep(links, parts, rule, blocks, np.arange(7), np.arange(3), 0.0, NO_DRAWS, margins)
+    np.testing.assert_array_equal(blocks.labels, labels)
+    shared = np.flatnonzero(np.bincount(labels)[labels] > 1)
+    for y in shared:
+        scores = []
+        for group in range(3):
+            there = labels.copy()
+            there[y] = group
+            scores.append(plain_score(rule, counts, parts, there))
+        ordered = np.sort(scores)
+        assert margins[y, 0] == pytest.approx(ordered[-1] - ordered[-2], abs=1e-7)
+        assert margins[y, 1] == pytest.approx(1 / np.exp(scores - ordered[-1]).sum(), abs=1e-7)
+
+
+def test_hot_sweeps_draw_from_the_posterior():
+    """The last observation is drawn 2000 times; all others keep their labels.
+
+    A share is off by 5 standard deviations with a chance below 1e-6.
+    """
+    counts, links, parts, rule, labels = setting(11, 7, 2, steps=12)
+    blocks = make_blocks(links, parts, labels, 2)
+    y = int(np.flatnonzero(np.bincount(labels)[labels] > 1)[0])
+    draws = np.random.default_rng(0).random(2000)
+    scores = []
+    for group in range(2):
+        there = labels.copy()
+        there[y] = group
+        scores.append(plain_score(rule, counts, parts, there))
+    chance = 1 / (1 + np.exp((scores[0] - scores[1]) / 2.0))
+    assert 0.05 < chance < 0.95
+    ones = 0
+    for draw in draws:
+        order, both = np.array([y]), np.arange(2)
+        sweep(links, parts, rule, blocks, order, both, 2.0, np.array([draw]), NO_MARGINS)
+        ones += blocks.labels[y]
+    assert abs(ones / 2000 - chance) < 5 * np.sqrt(chance * (1 - chance) / 2000)

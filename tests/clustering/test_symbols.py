@@ -1,0 +1,33 @@
+import pytest
+
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.symbols import symbol_counts, symbol_triples
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError
+from romdp.partition import Partition
+from romdp.trajectory import Trajectory
+from romdp.triples import Triples
+
+SEEN = Trajectory([0, 1, 2, 3, 0, 1, 2], [0, 1, 0, 1, 0, 1, 0], n_observations=4)
+GROUPS = Partition([0, 0, 1, 1])
+
+
+def test_observations_and_groups_are_both_understood():
+    counts, triples = Counts.from_trajectory(SEEN), Triples.from_trajectory(SEEN)
+    fine = Evidence(counts, triples)
+    coarse = Evidence(counts.group(GROUPS), triples.relabel(GROUPS))
+    assert symbol_counts(fine, GROUPS) == symbol_counts(coarse, GROUPS)
+    assert symbol_triples(fine, GROUPS) == symbol_triples(coarse, GROUPS)
+    assert symbol_triples(fine, GROUPS).n_observations == 2
+
+
+def test_other_sizes_are_refused():
+    evidence = Evidence(Counts.from_trajectory(SEEN), Triples.from_trajectory(SEEN))
+    for read in (symbol_counts, symbol_triples):
+        with pytest.raises(InvalidInputError, match="of 4 observations"):
+            read(evidence, Partition([0, 1, 1]))
+
+
+def test_missing_triples_are_an_error():
+    with pytest.raises(InvalidInputError, match="no triples"):
+        symbol_triples(Evidence(Counts.from_trajectory(SEEN)), GROUPS)

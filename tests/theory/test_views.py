@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from theory_worlds import (
+    deterministic_rows,
+    draw,
+    smallest_singular_value,
+    tiny,
+    views_by_enumeration,
+)
+
+from romdp import ROMDP
+from romdp.chains import dobrushin, mixing
+from romdp.errors import InvalidInputError, ROMDPError, UnknownNameError
+from romdp.theory.views import (
+    action_share,
+    contraction_of_all,
+    hidden_policy_views,
+    mixing_speed,
+    policy_rows,
+    views,
+)
+
+
+def check_against_enumeration(world, rows):
+    for action, view in enumerate(views(world, rows)):
+        if not (rows[:, action] > 0).any():
+            assert view is None
+            continue
+        first, second, third, omega, pairs = views_by_enumeration(world, rows, action)
+        rank = len(omega)
+        assert view.n_states == rank
+        assert view.omega == pytest.approx(omega.min(), rel=1e-9)
+        for sigma, matrix in (
+            (view.sigma_first, first),
+            (view.sigma_second, second),
+            (view.sigma_third, third),
+            (view.sigma_pairs, pairs),
+        ):
+            assert sigma == pytest.approx(smallest_singular_value(matrix, rank), rel=1e-8)
+        assert view.sigma == min(view.sigma_first, view.sigma_second, view.sigma_third)
+        chain = np.einsum("xy,ya,xaz->xz", world.emission, rows, world.transition)
+        assert view.speed == pytest.approx(mixing_speed(mixing(chain)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_singular_values_are_those_of_the_enumerated_views(seed):
+    world = draw(seed)
+    rng = np.random.default_rng(seed)
+    check_against_enumeration(world, rng.dirichlet(np.ones(2), 8))
+    check_against_enumeration(world, deterministic_rows(rng.integers(2, size=8), 2))
+    check_against_enumeration(world, policy_rows(world, "uniform"))
+    check_against_enumeration(world, policy_rows(world, np.zeros(8, int)))
+
+
+def test_hidden_policies_are_observation_policies_spread_over_labels():
+    world = draw(5)
+    found = list(hidden_policy_views(world))
+    assert len(found) == 2**3
+    for index, policy in enumerate(np.ndindex(2, 2, 2)):
+        rows = policy_rows(world, np.array(policy)[world.labels])
+        for one, other in zip(found[index], views(world, rows), strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                assert one.omega == pytest.approx(other.omega)
+                assert one.sigma_first == pytest.approx(other.sigma_first)
+                assert one.sigma_second == pytest.approx(other.sigma_second)
+                assert one.sigma_third == pytest.approx(other.sigma_third)
+                assert one.sigma_pairs == pytest.approx(other.sigma_pairs)
+                assert one.speed == pytest.approx(other.speed)
+
+
+def test_action_share_by_hand():
+    world = tiny()  # labels 0, 1, 0, 1 with chances 0.6, 0.25, 0.4, 0.75
+    assert action_share(world, policy_rows(world, [0, 1, 1, 1])) == pytest.approx(0.4)
+    assert action_share(world, policy_rows(world, [0, 1, 0, 0])) == pytest.approx(0.25)
+    assert action_share(world, policy_rows(world, [0, 1, 0, 1])) == pytest.approx(1.0)
+    assert action_share(world, policy_rows(world, "uniform")) == pytest.approx(0.5)
+
+
+def test_contraction_holds_for_every_policy_and_is_attained():
+    world = draw(7, n_states=4, n_actions=3, n_observations=9)
+    bound = contraction_of_all(world)
+    rng = np.random.default_rng(0)
+    chains = [world.hidden.chain(rng.dirichlet(np.ones(3), 4))[0] for _ in range(50)]
+    assert max(dobrushin(chain) for chain in chains) <= bound
+    worst = max(dobrushin(world.hidden.chain(p)[0]) for p in np.ndindex(3, 3, 3, 3))
+    assert worst == pytest.approx(bound)
+
+
+def test_a_periodic_chain_never_settles():
+    world = ROMDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[0.0], [1.0]], np.eye(2))
+    (view,) = views(world, policy_rows(world, "uniform"))
+    assert view.mixing is None
+    assert view.speed == np.inf
+
+
+def test_policies_are_checked():
+    world = tiny()
+    np.testing.assert_array_equal(
+        policy_rows(world, "optimal").argmax(axis=1), world.hidden.optimal_policy[world.labels]
+    )
+    with pytest.raises(UnknownNameError, match="uniform"):
+        policy_rows(world, "unifrom")
+    with pytest.raises(InvalidInputError, match=r"policy\[2\] is 2"):
+        policy_rows(world, [0, 1, 2, 0])
+    with pytest.raises(ROMDPError, match="sums to"):
+        policy_rows(world, np.full((4, 2), 0.4))
