@@ -1,9 +1,9 @@
 """What one call of spectral learning finds, against the number of steps of one fixed policy.
 
 Worlds are ``random_romdp(5, 4, Y, seed)``. The policies are deterministic: random, or optimal but
-for one observation in five. A policy shows the groups of ``lem:partial.cluster`` at most: "found" is
-the share of the merges that would lead there. A run with any merge of two hidden states is
-false. Seconds are those of the slowest call, simulation left out.
+for one observation in five. A policy shows the groups of ``lem:partial.cluster`` at most: "found"
+is the share of the merges that would lead there. A run that merges two hidden states is false.
+Seconds are those of the slowest call, simulation left out.
 
     python benchmarks/spectral.py                         # up to 10^6 steps, a few minutes
     python benchmarks/spectral.py --steps 1e7 --seeds 5

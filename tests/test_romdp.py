@@ -122,9 +122,9 @@ BAD = [
     # other types
     ({"transition": "abc"}, "transition holds <U3 entries; pass an array of real numbers"),
     ({"transition": None}, "transition holds object entries"),
-    ({"transition": [[[1.0]], [[0.5, 0.5]]]}, "transition is not an array: its rows"),
+    ({"transition": [[[1.0]], [[0.5, 0.5]]]}, "transition is not an array: it is not rect"),
     ({"reward": [["0", "1"], ["1", "0"]]}, "reward holds <U1 entries"),
-    ({"reward": [[0.0], [1.0, 0.5]]}, "reward is not an array: its rows"),
+    ({"reward": [[0.0], [1.0, 0.5]]}, "reward is not an array: it is not rect"),
     ({"reward": np.array(REWARD, complex)}, "reward holds complex128 entries"),
     ({"reward": np.array(REWARD, object)}, "reward holds object entries"),
     ({"emission": np.array(EMISSION, bool)}, "emission holds bool entries"),

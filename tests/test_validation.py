@@ -98,7 +98,7 @@ def test_entry_and_first_index():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([[1.0], [1.0, 2.0]], "p is not an array: its rows must have one length"),
+        ([[1.0], [1.0, 2.0]], "p is not an array: it is not rectangular, rows differ in length"),
         ("hello", "p holds <U5 entries; pass an array of real numbers"),
         ([["a", "b"]], "p holds <U1 entries"),
         (None, "p holds object entries"),

@@ -10,12 +10,19 @@ from romdp.lazy import lazy
 from romdp.worlds.registration import register_environments
 
 if TYPE_CHECKING:
-    from romdp import worlds
+    from romdp import theory, worlds
     from romdp.agents.agent import Agent
     from romdp.agents.planners import Optimism, Posterior
-    from romdp.agents.recipes import PSRL, UCRL2, Oracle
+    from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, Oracle, TwoPhase
     from romdp.agents.stopping import Doubling
+    from romdp.checks import check_agent
+    from romdp.clustering.evidence import Evidence
+    from romdp.clustering.exploring import UntilSure
+    from romdp.clustering.likelihood import Likelihood
+    from romdp.clustering.offline import cluster
+    from romdp.clustering.overlap import Overlap
     from romdp.clustering.simple import Chain, Known, Singletons, Spaced
+    from romdp.clustering.spectral import Spectral
     from romdp.confidence import Bernstein, Hoeffding
     from romdp.counts import Counts
     from romdp.errors import ROMDPError
@@ -31,20 +38,26 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "LCPSRL",
+    "LCUCRL",
     "MDP",
     "PSRL",
     "ROMDP",
+    "SLUCRL",
     "UCRL2",
     "Agent",
     "Bernstein",
     "Chain",
     "Counts",
     "Doubling",
+    "Evidence",
     "Hoeffding",
     "Known",
+    "Likelihood",
     "Online",
     "Optimism",
     "Oracle",
+    "Overlap",
     "Partition",
     "Posterior",
     "ROMDPError",
@@ -52,32 +65,44 @@ __all__ = [
     "Simulator",
     "Singletons",
     "Spaced",
+    "Spectral",
     "Trajectory",
     "Triples",
+    "TwoPhase",
+    "UntilSure",
     "Vocabulary",
+    "check_agent",
+    "cluster",
     "epochs",
     "play",
     "simulate",
+    "theory",
     "worlds",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "LCPSRL": "agents.recipes",
+        "LCUCRL": "agents.recipes",
         "MDP": "mdp",
         "PSRL": "agents.recipes",
         "ROMDP": "romdp",
+        "SLUCRL": "agents.recipes",
         "UCRL2": "agents.recipes",
         "Agent": "agents.agent",
         "Bernstein": "confidence",
         "Chain": "clustering.simple",
         "Counts": "counts",
         "Doubling": "agents.stopping",
+        "Evidence": "clustering.evidence",
         "Hoeffding": "confidence",
         "Known": "clustering.simple",
+        "Likelihood": "clustering.likelihood",
         "Online": "playing",
         "Optimism": "agents.planners",
         "Oracle": "agents.recipes",
+        "Overlap": "clustering.overlap",
         "Partition": "partition",
         "Posterior": "agents.planners",
         "ROMDPError": "errors",
@@ -85,12 +110,18 @@ __getattr__, __dir__ = lazy(
         "Simulator": "worlds.simulator",
         "Singletons": "clustering.simple",
         "Spaced": "clustering.simple",
+        "Spectral": "clustering.spectral",
         "Trajectory": "trajectory",
         "Triples": "triples",
+        "TwoPhase": "agents.recipes",
+        "UntilSure": "clustering.exploring",
         "Vocabulary": "vocabulary",
+        "check_agent": "checks",
+        "cluster": "clustering.offline",
         "epochs": "playing",
         "play": "playing",
         "simulate": "worlds.simulator",
+        "theory": None,
         "worlds": None,
     },
 )

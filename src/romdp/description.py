@@ -17,9 +17,9 @@ def describe(value: Any) -> Any:
 
     Examples
     --------
-    >>> from romdp.agents.stopping import Doubling
-    >>> describe(Doubling(grow=1))
-    {'type': 'Doubling', 'grow': 1, 'eager': True}
+    >>> from romdp.agents.planners import Posterior
+    >>> describe(Posterior(prior=2.0))
+    {'type': 'Posterior', 'prior': 2.0, 'rewards': 'beta'}
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -83,7 +83,7 @@ def rectangular(value: ArrayLike, name: str) -> NDArray[Any]:
         return np.array(value)
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"{name} is not an array: its rows must have one length ({error})"
+            f"{name} is not an array: it is not rectangular, rows differ in length ({error})"
         ) from None
 
 

@@ -162,6 +162,26 @@ class Nothing:
         return Partition.unseen(previous.n_observations)
 
 
+def test_a_new_action_at_each_step_without_a_group_on_request():
+    """``unseen=1``: uniform exploration, one draw a step (fewer than 60 of 200: chance 1e-8)."""
+    agent = Agent(Nothing(), SpyPlanner(), Doubling(unseen=1))
+    playing = romdp.epochs(agent, WORLD, 200, seed=0)
+    assert [epoch.length for epoch in playing] == [1] * 200
+    by_action = playing.state.recorder.visits.reshape(-1, 2).sum(axis=0)
+    assert by_action.min() > 60
+
+
+def test_counting_as_the_paper_does_refuses_to_split():
+    class Splits:
+        needs = frozenset()
+
+        def regroup(self, evidence, previous, rng):
+            return Partition.trivial(9) if evidence.step < 5 else Partition.singletons(9)
+
+    with pytest.raises(InvalidInputError, match="pooled"):
+        romdp.play(Agent(Splits(), counting="paper"), WORLD, 20)
+
+
 def test_without_any_group_one_action_is_taken_everywhere():
     planner = SpyPlanner()
     playing = romdp.epochs(Agent(Nothing(), planner), WORLD, 200, seed=0)

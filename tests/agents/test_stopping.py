@@ -171,6 +171,14 @@ def test_budgets_and_longest_epochs():
     assert [Doubling(grow=grow).longest(10) for grow in (0, 1, 5)] == [10, 11, 15]
 
 
+def test_the_budget_of_observations_without_a_group():
+    assert [Doubling().unseen_budget(visits) for visits in (0, 1, 6)] == [1, 1, 6]
+    assert [Doubling(grow=1).unseen_budget(visits) for visits in (0, 1, 6)] == [1, 2, 7]
+    assert [Doubling(unseen=1).unseen_budget(visits) for visits in (0, 1, 6)] == [1, 1, 1]
+    with pytest.raises(InvalidInputError, match="unseen"):
+        Doubling(unseen=0)
+
+
 @pytest.mark.parametrize("grow", [-1, 0.5, "1", True])
 def test_a_rule_that_makes_no_sense_is_refused(grow):
     with pytest.raises(InvalidInputError, match="grow"):

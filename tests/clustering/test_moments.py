@@ -35,8 +35,8 @@ def test_second_moments_are_shares_of_the_pairs_that_were_seen(action):
             if seen.actions[t] == action:
                 view = dict(zip((1, 2, 3), seen.observations[t - 1 : t + 2], strict=True))
                 n_samples += 1
-                for p, q in expected:
-                    expected[p, q][view[p], view[q]] += 1
+                for (p, q), counts in expected.items():
+                    counts[view[p], view[q]] += 1
     assert moments.n_samples == n_samples
     for (p, q), counts in expected.items():
         full = np.zeros((size, size))

@@ -92,7 +92,7 @@ def test_a_grouping_of_the_right_size_is_final():
 
 
 def test_another_number_of_states_is_never_accepted():
-    world, counts = _world_counts(300_000)
+    _, counts = _world_counts(300_000)
     evidence = Evidence(counts, step=300_000)
     for n_states in (3, 5):
         found = Overlap(n_states, Hoeffding(scale=0.1)).regroup(

@@ -46,8 +46,8 @@ def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -
     size = speed * (2 * math.sqrt(2) + 1) * third
     error = 2 * math.sqrt(2) * size / (math.sqrt(least) * sigma) ** 3
     error += 64 * size / (sigma**2 * least**1.5)
-    bound: float = speed * (4 * math.sqrt(2) + 2) / math.sqrt(least) * second
-    return bound + 8 * error / least
+    bound = speed * (4 * math.sqrt(2) + 2) / math.sqrt(least) * second
+    return float(bound + 8 * error / least)
 
 
 def _log_ratio(numerator: float, delta: float) -> float:

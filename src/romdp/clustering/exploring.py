@@ -64,7 +64,7 @@ class UntilSure:
         """Whether the data leave no doubt about a grouping."""
         found = fit.n_groups
         others = [score for size, score in fit.score_curve.items() if size != found]
-        gap = fit.score - max(others, default=-math.inf)
+        gap = fit.score_curve[found] - max(others, default=-math.inf)
         met_once = np.count_nonzero(counts.visits.sum(axis=1) == 1)
         return bool(
             np.nansum(1.0 - fit.certainty) <= self.delta

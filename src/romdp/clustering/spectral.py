@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from romdp.clustering.bounds import bootstrap, constant_bound, theory_bound
+from romdp.clustering.claims import settle
 from romdp.clustering.decomposition import SOLVERS
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.factors import Factors, matrix_factors, separated, tensor_factors
 from romdp.clustering.homogeneity import Homogeneity
 from romdp.clustering.moments import Moments, estimate_rank
 from romdp.clustering.population import exact_views
-from romdp.clustering.spectral_report import ActionReport, Group, Refusal, SpectralReport
+from romdp.clustering.spectral_report import ActionReport, SpectralReport
 from romdp.clustering.symbols import symbol_counts, symbol_triples
 from romdp.errors import InvalidInputError, StructureError
 from romdp.partition import Partition
@@ -219,8 +220,10 @@ class _Search:
             columns=factors.columns,
             bounds=bounds,
         )
-        groups, refused = self._groups(factors.columns >= bounds, trusted, symbols)
-        return replace(report, groups=tuple(groups), refused=tuple(refused))
+        groups, refused = settle(
+            factors.columns >= bounds, trusted, symbols, self.action, self.test
+        )
+        return replace(report, groups=groups, refused=refused)
 
     def _factors(self, moments: Moments, rank: int) -> Factors:
         if self.settings.method == "matrix":
@@ -281,55 +284,3 @@ class _Search:
         rows = np.where((labels >= 0)[:, None], policy[labels], 1 / self.triples.n_actions)
         views = exact_views(world, rows, self.action).grouped(self.previous)
         return theory_bound(views, self.triples.n_observations, moments.n_samples, self.level)
-
-    def _groups(
-        self, claims: NDArray[np.bool_], trusted: NDArray[np.bool_], symbols: NDArray[np.int64]
-    ) -> tuple[list[Group], list[Refusal]]:
-        """Turn claimed entries into groups; a symbol that two columns claim is in conflict.
-
-        What is left of those columns can still prove itself where groups are verified; where
-        they are not, neither column is believed.
-        """
-        groups: list[Group] = []
-        refused: list[Refusal] = []
-        shared = claims[:, trusted].sum(axis=1) > 1
-        for column in np.flatnonzero(claims.sum(axis=0) >= 2):
-            claimed = claims[:, column]
-            if not trusted[column]:
-                reason = "the eigenvalue is not separated from the next"
-                refused.append(Refusal(_group(symbols[claimed]), reason))
-                continue
-            contested = claimed if self.test is None else claimed & shared
-            if (claimed & shared).any():
-                reason = f"two columns claim {_group(symbols[claimed & shared])}"
-                refused.append(Refusal(_group(symbols[contested]), reason))
-                claimed = claimed & ~contested
-            members = symbols[claimed]
-            if self.test is not None and len(members) > 1:
-                members, dropped = self._verified(self.test, members)
-                refused += dropped
-            if len(members) > 1:
-                groups.append(_group(members))
-        return groups, refused
-
-    def _verified(
-        self, test: Homogeneity, members: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], list[Refusal]]:
-        """Keep the members that are known to be like the one seen most often."""
-        anchor = test.anchor(self.action, members)
-        others = members[members != anchor]
-        contradicted = test.contradicted(others, anchor)
-        alike = test.alike(self.action, others, anchor)
-        refused = [
-            Refusal(_group(others[failed]), reason)
-            for failed, reason in (
-                (contradicted, f"other laws than symbol {anchor}"),
-                (~contradicted & ~alike, f"not yet known to be like symbol {anchor}"),
-            )
-            if failed.any()
-        ]
-        return np.sort(np.append(others[alike & ~contradicted], anchor)), refused
-
-
-def _group(symbols: NDArray[np.int64]) -> Group:
-    return tuple(int(symbol) for symbol in symbols)

@@ -1,0 +1,85 @@
+"""Group the observations of a trajectory in one call."""
+
+from collections.abc import Callable
+
+from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.overlap import Overlap
+from romdp.clustering.spectral import Spectral
+from romdp.confidence import Hoeffding
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.partition import Partition
+from romdp.randomness import Seed, generator
+from romdp.trajectory import Trajectory
+from romdp.triples import Triples
+
+_WIDTHS = Hoeffding(scale=0.1)  # at full width nothing separates before millions of steps
+
+
+def _overlap(n_states: int | None) -> Clusterer:
+    if n_states is None:
+        raise InvalidInputError('method="overlap" needs the number of hidden states: n_states')
+    return Overlap(n_states, _WIDTHS)
+
+
+METHODS: dict[str, Callable[[int | None], Clusterer]] = {
+    "likelihood": lambda n_states: Likelihood(n_states=n_states),
+    "tensor": lambda n_states: Spectral(rank=n_states),
+    "matrix": lambda n_states: Spectral(method="matrix", rank=n_states),
+    "overlap": _overlap,
+}
+"""What `cluster` calls its methods."""
+
+
+def cluster(
+    seen: Trajectory,
+    method: str | Clusterer = "likelihood",
+    n_states: int | None = None,
+    seed: Seed = 0,
+) -> Partition:
+    """Group the observations of a trajectory.
+
+    Parameters
+    ----------
+    seen
+        What was seen; see `Trajectory` and `simulate`.
+    method
+        ``"likelihood"`` (ours: needs the least data, any behaviour);
+        ``"tensor"`` or ``"matrix"`` (the paper's Algorithm 1, with our bound and verification:
+        assumes one fixed policy throughout, groups only what it is sure of);
+        ``"overlap"`` (the paper's minimal clustering, with its widths times 0.1: all or
+        nothing); or any object like `Clusterer`.
+    n_states
+        The number of hidden states, if known: the number of groups for ``"likelihood"``, the
+        rank for ``"tensor"`` and ``"matrix"``; ``"overlap"`` cannot do without it.
+    seed
+        The same seed gives the same grouping.
+
+    Returns
+    -------
+    Partition
+        Observations that were never seen have no group (-1) under ``"likelihood"`` and groups
+        of their own under the others.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
+    >>> seen = romdp.simulate(world, "uniform", steps=20_000, seed=0)
+    >>> romdp.cluster(seen) == romdp.Partition(world.labels)
+    True
+    """
+    if not isinstance(seen, Trajectory):
+        raise InvalidInputError(f"seen is a {type(seen).__name__}; pass a romdp.Trajectory")
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise UnknownNameError("method", method, METHODS)
+        method = METHODS[method](n_states)
+    evidence = Evidence(
+        counts=Counts.from_trajectory(seen),
+        triples=Triples.from_trajectory(seen) if "triples" in method.needs else None,
+        step=seen.n_steps + 1,
+    )
+    start = Partition.singletons(seen.n_observations)
+    return method.regroup(evidence, start, generator(seed))
