@@ -36,9 +36,9 @@ def test_river_swim_as_described():
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 9, 10, 15])
 def test_combination_lock_pays_once_a_round(horizon):
-    """One prize in `horizon` steps, or 0.1 a step for staying safe where that is more."""
+    """One prize in `horizon` steps; staying safe pays half as much."""
     world = combination_lock(horizon, seed=horizon)
-    assert world.hidden.gain == pytest.approx(max(1 / horizon, 0.1), abs=1e-12)
+    assert world.hidden.gain == pytest.approx(1 / horizon, abs=1e-12)
     assert set(np.unique(world.transition)) <= {0.0, 1.0}
 
 
@@ -51,7 +51,7 @@ def test_combination_lock_opens_with_its_secret_only():
             right = action == secret[dial]
             assert after == ((dial + 1) % 4 if right else 0)
             prize = 1.0 if right and dial == 3 else 0.0
-            safe = 0.1 if dial == 0 and not right else 0.0
+            safe = 0.125 if dial == 0 and not right else 0.0
             assert world.reward[dial, action] == prize + safe
     secrets = {tuple(combination_lock(4, 3, seed=s).hidden.optimal_policy) for s in range(10)}
     assert len(secrets) > 5

@@ -58,9 +58,9 @@ def combination_lock(
     """Make a combination lock: only the right action at each dial leads to the prize.
 
     At each of ``horizon`` dials one secret action leads on; every other one leads back to the
-    first dial. The last dial's right action pays 1 and starts again; wrong ones at the first
-    dial pay 0.1, so that staying safe looks better than searching. Random search needs about
-    ``n_actions ** horizon`` steps. Observations are shared out evenly; one each by default.
+    first dial. The last dial's right action pays 1 and starts again, which makes 1 / horizon a
+    step; wrong ones at the first dial pay half of that, so that staying safe looks better than
+    searching. Random search needs about ``n_actions ** horizon`` steps. Observations are shared out evenly; one each by default.
     """
     length = whole_number(horizon, "horizon", 1)
     actions = whole_number(n_actions, "n_actions", 2)
@@ -68,7 +68,7 @@ def combination_lock(
     transition = np.zeros((length, actions, length))
     transition[:, :, 0] = 1.0
     reward = np.zeros((length, actions))
-    reward[0] = 0.1
+    reward[0] = 0.5 / length
     for dial, action in enumerate(secret):
         transition[dial, action] = np.eye(length)[(dial + 1) % length]
         reward[dial, action] = float(dial == length - 1)

@@ -34,6 +34,8 @@ from romdp.validation import (
 
 _BERNOULLI, _UNIFORM, _BETA = (REWARD_LAWS.index(law) for law in ("bernoulli", "uniform", "beta"))
 
+_START = 1  # the stream of the seed that draws the first state
+
 PAUSED, STOPPED, FULL = range(3)
 """Why the compiled loop returned: steps used up, the stopping rule spoke, a table must grow."""
 
@@ -219,7 +221,7 @@ class Simulator:
         self.world = as_romdp(world)
         self._tables = Tables.of(self.world)
         self._state = xoshiro_state(seed)
-        rng = generator(seed, 0)
+        rng = generator(seed, _START)
         x = int(rng.choice(self.world.n_states, p=self.world.initial))
         shown = np.flatnonzero(self.world.labels == x)
         y = int(rng.choice(shown, p=self.world.observation_chance[shown]))
