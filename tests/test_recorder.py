@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -181,3 +183,14 @@ def test_record_makes_room(everything_sparse):
     assert recorder.pairs.counts.size > before
     assert recorder.counts.n_transitions == size * size // 5
     assert set(recorder.pairs.items()[1].tolist()) == {1}
+
+
+def test_symbols_without_a_group_make_no_triple():
+    recorder = Recorder(3, 1)
+    recorder.watch_triples(np.array([0, -1, 1]), np.array([0, 0]))
+    walk = [0, 1, 0, 2, 1, 1, 0, 2, 0]
+    for y, following in pairwise(walk):
+        recorder.record(y, 0, 0.0, following)
+    found = recorder.triples
+    assert found.n_samples == 1
+    assert (found.previous[0], found.middle[0], found.next[0]) == (0, 1, 0)

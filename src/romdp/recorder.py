@@ -63,16 +63,17 @@ def count_triple(
     """Count (previous symbol, symbol, next symbol); returns the previous symbol of the next step.
 
     ``symbol`` is None while nobody watches triples; the kernel is then empty. A negative
-    ``previous`` or ``next_observation`` is unknown and makes no triple.
+    ``previous`` or ``next_observation`` is unknown, a negative symbol is that of an observation
+    without a group: neither makes a triple.
     """
     if symbol is None:
         return -1
     if next_observation < 0:
         return -1
-    middle: int = symbol[observation]
-    if previous >= 0:
-        key = (previous * n_symbols + middle) * n_symbols + symbol[next_observation]
-        add(keys, triples, used, key)
+    middle = symbol[observation]
+    following = symbol[next_observation]
+    if previous >= 0 and middle >= 0 and following >= 0:
+        add(keys, triples, used, (previous * n_symbols + middle) * n_symbols + following)
     return middle
 
 

@@ -28,6 +28,7 @@ PENALTIES = ("integrated", "bic")
 
 _MANY, _FEW = 40, 10  # groups to start from when nothing is known of their number
 _FEWEST = 8  # groups to start from, whatever is known
+_FEW_SWEEPS = 3  # before the first merges
 _LARGE = 64  # groups of a previous grouping beyond which only that one is improved
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
@@ -177,7 +178,7 @@ class Likelihood:
             raise InvalidInputError(
                 "the counts are empty: no observation was seen, so none can be grouped"
             )
-        sizes = [self._first_size(), _FEW if self.n_states is None else self.n_states]
+        sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
         best = self._afresh(search, sizes)
         if start is not None and (start.labels[search.seen] >= 0).any():
             best = _better(best, search.polish(search.climb(search.warm(start.labels))))
@@ -210,14 +211,14 @@ class Likelihood:
             return search.polish(search.climb(search.warm(labels)))
         largest = min(self.max_groups, len(search.seen))
         best: Grouping | None = None
-        for size in sizes:
-            n_groups = min(size, largest)
-            while True:
-                found = search.polish(search.climb(search.spectral(n_groups), 3))
-                best = found if best is None else _better(best, found)
-                if 2 * found.n_groups < n_groups or n_groups == largest or self.n_states:
-                    break
-                n_groups = min(2 * n_groups, largest)
+        waiting = [min(size, largest) for size in sizes]
+        while waiting:
+            n_groups = waiting.pop(0)
+            found = search.polish(search.climb(search.spectral(n_groups), _FEW_SWEEPS))
+            best = found if best is None else _better(best, found)
+            many = 2 * found.n_groups >= n_groups
+            if many and not waiting and n_groups < largest and self.n_states is None:
+                waiting.append(min(2 * n_groups, largest))
         assert best is not None
         return best
 
