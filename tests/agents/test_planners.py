@@ -106,15 +106,15 @@ def test_pairs_never_visited_are_drawn_from_the_prior():
     assert np.delete(spread.reshape(4, 2), 0, axis=0).max() < 0.01
 
 
-def test_large_models_are_drawn_as_sparse_rows():
+def test_models_are_drawn_as_the_counts_are_kept():
     n_states = 400
-    dense = Counts.zeros(n_states, 2, sparse=False)
-    laws = Posterior().draw_transitions(dense, np.random.default_rng(0))
+    sparse = Counts.zeros(n_states, 2, sparse=True)
+    laws = Posterior().draw_transitions(sparse, np.random.default_rng(0))
     assert scipy.sparse.issparse(laws)
     assert laws.shape == (2 * n_states, n_states)
-    small = Posterior().draw_transitions(Counts.zeros(20, 2), np.random.default_rng(0))
-    assert isinstance(small, np.ndarray)
-    plan = Posterior().plan(dense, 1, np.random.default_rng(0))
+    dense = Posterior().draw_transitions(sparse.dense(), np.random.default_rng(0))
+    assert isinstance(dense, np.ndarray)
+    plan = Posterior().plan(sparse, 1, np.random.default_rng(0))
     assert plan.policy.shape == (n_states,)
 
 

@@ -83,7 +83,9 @@ def test_integrated_score_is_a_probability_of_the_data():
         transitions = np.zeros((2, 1, 2), np.int64)
         np.add.at(transitions, (path[:-1], 0, path[1:]), 1)
         counts = walk(0, 2, 1, 1, "none")
-        counts = type(counts)(transitions.sum(axis=2), transitions, np.zeros((2, 1)), np.zeros((2, 1)))
+        counts = type(counts)(
+            transitions.sum(axis=2), transitions, np.zeros((2, 1)), np.zeros((2, 1))
+        )
         law = read_reward_law(counts)
         blocks = make_blocks(Links.of(counts), law.parts, np.zeros(2, np.int64), 1)
         # The score leaves out the part of the emission that no grouping changes.

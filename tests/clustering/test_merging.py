@@ -47,9 +47,7 @@ def test_each_merge_is_the_best_one_under_bic(seed, kind):
     labels = blocks.labels.copy()
     for k, m, gain in zip(*merge_greedily(rule, blocks, 1, np.inf), strict=True):
         groups = np.unique(labels)
-        best = max(
-            plain(np.where(labels == q, p, labels)) for p in groups for q in groups if p < q
-        )
+        best = max(plain(np.where(labels == q, p, labels)) for p in groups for q in groups if p < q)
         assert plain(labels) + gain == pytest.approx(best, abs=1e-7)
         labels = np.where(labels == m, k, labels)
 

@@ -93,3 +93,18 @@ def test_a_warm_start_places_what_is_new(world, counts):
 def test_no_more_groups_than_allowed(counts):
     search = search_of(counts, max_groups=2)
     assert search.polish(search.random(1)).n_groups == 2
+
+
+def test_a_restricted_search_sees_the_chosen_observations_only(counts):
+    chosen = np.array([7, 3, 11, 20])
+    inner = search_of(counts).restrict(chosen)
+    grouping = inner.grouping(np.array([0, 1, 1, 0]), 2)
+    among = counts.transitions[chosen][:, :, chosen]
+    assert grouping.blocks.moves.sum() == among.sum()
+    assert grouping.blocks.moves[1, 2, 0] == among[1:3, 2][:, [0, 3]].sum()
+    np.testing.assert_array_equal(inner.law.parts, search_of(counts).law.parts[chosen])
+
+
+def test_the_core_is_everything_while_observations_are_few(counts):
+    search = search_of(counts)
+    np.testing.assert_array_equal(np.sort(search.core()), search.seen)

@@ -58,7 +58,15 @@ def test_with_many_groups_the_score_still_never_falls_and_no_group_vanishes(seed
     before = score(rule, blocks)
     for _ in range(3):
         sweep(
-            links, parts, rule, blocks, np.arange(30), np.arange(n_groups), 0.0, NO_DRAWS, NO_MARGINS
+            links,
+            parts,
+            rule,
+            blocks,
+            np.arange(30),
+            np.arange(n_groups),
+            0.0,
+            NO_DRAWS,
+            NO_MARGINS,
         )
         after = score(rule, make_blocks(links, parts, blocks.labels, n_groups))
         assert after >= before - 1e-7

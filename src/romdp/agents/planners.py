@@ -14,8 +14,6 @@ from romdp.counts import Counts
 from romdp.planning import Plan, value_iteration
 from romdp.validation import choice, real_number
 
-_DENSE_DRAWS = 2**15  # entries up to which drawing every chance is the faster way
-
 
 class Planner(Protocol):
     """What every planner looks like."""
@@ -119,11 +117,11 @@ class Posterior:
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
-        """Draw a transition law for every pair: an array, or sparse where that is faster."""
+        """Draw a transition law for every pair: an array, or sparse where the counts are."""
         transitions = counts.transitions
-        if isinstance(transitions, np.ndarray) and transitions.size <= _DENSE_DRAWS:
+        if isinstance(transitions, np.ndarray):
             return draw_dense(transitions, self.prior, rng)
-        return draw_sparse(counts.matrix(), self.prior, rng)
+        return draw_sparse(transitions, self.prior, rng)
 
     def draw_rewards(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a mean reward for every pair."""

@@ -104,7 +104,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     """
     sets = Hoeffding() if confidence is None else confidence
     exact = factor == 1.0
-    step = Spectral(factor=factor, verify=exact) if spectral is None else spectral
+    step = spectral or Spectral(factor=factor, verify=exact, n_states=n_states)
     clusterer: Clusterer = step
     if n_states is not None:
         clusterer = Chain(step, Overlap(n_states, sets, factor))

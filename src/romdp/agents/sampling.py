@@ -13,12 +13,13 @@ _MOST_STICKS = 64
 def draw_dense(
     transitions: NDArray[np.int64], prior: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Draw a law for each row of counts from Dirichlet(counts + prior / S)."""
-    weights = rng.standard_gamma(transitions + prior / transitions.shape[-1])
-    # A shape parameter near zero can underflow all along a row that was never visited.
-    empty = weights.sum(axis=-1) <= 0
-    weights[empty, rng.integers(weights.shape[-1], size=int(empty.sum()))] = 1.0
-    laws: NDArray[np.float64] = weights / weights.sum(axis=-1, keepdims=True)
+    """Draw a law for each row of counts from Dirichlet(counts + prior / S).
+
+    Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate.
+    """
+    n_states = transitions.shape[-1]
+    laws = np.zeros(transitions.shape)
+    _draw_rows(transitions.reshape(-1, n_states), prior, rng, laws.reshape(-1, n_states))
     return laws
 
 
@@ -39,6 +40,35 @@ def draw_sparse(
         transitions.indptr, transitions.indices, transitions.data, n_states, prior, rng
     )
     return scipy.sparse.csr_array((data, indices, indptr), shape=(n_rows, n_states))
+
+
+@kernel
+def _draw_rows(
+    counts: NDArray[np.int64],
+    prior: float,
+    rng: np.random.Generator,
+    laws: NDArray[np.float64],
+) -> None:
+    n_rows, n_states = counts.shape
+    columns = np.empty(_MOST_STICKS, np.int64)
+    chances = np.empty(_MOST_STICKS)
+    for row in range(n_rows):
+        visits = 0
+        total = 0.0
+        for column in range(n_states):
+            count = counts[row, column]
+            if count > 0:
+                weight = rng.standard_gamma(float(count))
+                laws[row, column] = weight
+                total += weight
+                visits += count
+        from_prior = rng.beta(prior, float(visits)) if visits > 0 else 1.0
+        if visits > 0:
+            for column in range(n_states):
+                laws[row, column] *= (1.0 - from_prior) / total
+        end = _break_stick(columns, chances, 0, from_prior, prior / n_states, n_states, rng)
+        for i in range(end):
+            laws[row, columns[i]] += chances[i]
 
 
 @kernel
@@ -103,4 +133,6 @@ def _break_stick(
         chances[end] = mass * piece
         mass *= 1.0 - piece
         end += 1
+    if end > start:
+        chances[end - 1] += mass  # what is left undrawn
     return end

@@ -18,6 +18,7 @@ whose standard error is known. Two questions are asked:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ Bools = NDArray[np.bool_]
 
 _HALF_SEEN = 50  # a symbol seen this often counts half when the typical difference is measured
 _MOST_SCREENED = 300  # symbols
+_DENSE = 2**20  # entries up to which counts are kept in an array: 8 MiB
 _FLOOR = 0.02  # of the size of the laws: a typical difference below it is taken for this one
 
 
@@ -40,65 +42,65 @@ _FLOOR = 0.02  # of the size of the laws: a typical difference below it is taken
 class _Laws:
     """Rows of counts, one law per symbol."""
 
-    rows: Any  # sparse (n_symbols, n_outcomes), float
+    rows: Any  # (n_symbols, n_outcomes) of floats, an array where small and else sparse
     totals: Floats
     squares: Floats  # unbiased estimates of the sum of squares of each law
     cubes: Floats  # and of the sum of cubes
+    largest: Floats  # the largest share in each law
 
     @classmethod
     def of(cls, rows: Any) -> "_Laws":
-        counts = rows.astype(np.float64)
-        totals = np.asarray(counts.sum(axis=1)).ravel()
-        second = counts.copy()
+        """Read sparse counts."""
+        counts: Any = rows.astype(np.float64)
+        second, third = counts.copy(), counts.copy()
         second.data = counts.data * (counts.data - 1)
-        third = counts.copy()
         third.data = second.data * (counts.data - 2)
-        pairs, triples = (np.asarray(x.sum(axis=1)).ravel() for x in (second, third))
+        totals, pairs, triples = (x.sum(axis=1) for x in (counts, second, third))
+        largest = counts.max(axis=1).toarray().ravel()
         n_pairs = totals * (totals - 1)
+        small = rows.shape[0] * rows.shape[1] <= _DENSE
         return cls(
-            counts,
+            counts.toarray() if small else counts,
             totals,
             pairs / np.maximum(n_pairs, 1),
             triples / np.maximum(n_pairs * (totals - 2), 1),
+            largest / np.maximum(totals, 1),
         )
 
-    def _products(self, symbols: Ints, anchor: int) -> Floats:
-        """Return the products of the laws of symbols with the law of the anchor."""
-        row = self.rows[[anchor]].toarray().ravel()
-        shared = self.rows[symbols] @ row
-        products: Floats = shared / np.maximum(self.totals[symbols] * self.totals[anchor], 1)
-        return products
-
-    def compare(self, symbols: Ints, anchor: int) -> "_Comparison":
-        """Compare the laws of symbols with the law of the anchor."""
-        n, m = self.totals[symbols], self.totals[anchor]
-        mine, its, product = (
-            self.squares[symbols],
-            self.squares[anchor],
-            self._products(symbols, anchor),
+    def compare(self, symbols: Ints, anchors: Ints) -> "_Comparison":
+        """Compare the law of every symbol with that of every anchor."""
+        n, m = self.totals[symbols][:, None], self.totals[anchors]
+        its = (
+            self.rows[anchors]
+            if isinstance(self.rows, np.ndarray)
+            else self.rows[anchors].toarray()
         )
-        distance = mine + its - 2 * product
-        seen = (n >= 2) & (m >= 2)
-        rate = 1 / np.maximum(n, 1) + 1 / max(m, 1)
+        product = (self.rows[symbols] @ its.T) / np.maximum(n * m, 1)
+        mine, their = self.squares[symbols][:, None], self.squares[anchors]
         total = np.maximum(n + m, 2)
         # If the laws are equal, these are the sums of squares and cubes of the one law.
-        pooled = n * (n - 1) * mine + m * (m - 1) * its + 2 * n * m * product
+        pooled = n * (n - 1) * mine + m * (m - 1) * their + 2 * n * m * product
         size = np.clip(pooled / (total * (total - 1)), 1e-12, 1.0)
-        cube = (n * self.cubes[symbols] + m * self.cubes[anchor]) / total
-        scatter = size - 2 * np.minimum(cube, size**1.5) + size**2
-        largest = float(self.rows[[anchor]].max()) / max(m, 1)
-        return _Comparison(distance, rate, 1 - size, scatter, largest, seen)
+        cube = (n * self.cubes[symbols][:, None] + m * self.cubes[anchors]) / total
+        return _Comparison(
+            distance=mine + their - 2 * product,
+            rate=1 / np.maximum(n, 1) + 1 / np.maximum(m, 1),
+            total=1 - size,
+            scatter=size - 2 * np.minimum(cube, size**1.5) + size**2,
+            largest=self.largest[anchors],
+            seen=(n >= 2) & (m >= 2),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Comparison:
-    """Estimated squared distances of some laws from one."""
+    """Estimated squared distances of some laws (rows) from others (columns)."""
 
     distance: Floats
     rate: Floats  # 1/n + 1/m
     total: Floats  # the trace of the covariance C of one outcome of the pooled law
     scatter: Floats  # the trace of C squared
-    largest: float  # largest probability in the law compared with
+    largest: Floats  # largest share in the law compared with
     seen: Bools  # both seen at least twice
 
     def p_values(self) -> Floats:
@@ -114,7 +116,7 @@ class _Comparison:
         chance = chi2.sf((self.distance + mean) * degrees / mean, degrees)
         return np.where(known, chance, 1.0)
 
-    def within(self, tolerance: Floats, quantile: float) -> Bools:
+    def within(self, tolerance: float, quantile: float) -> Bools:
         """Tell where a squared distance of the tolerance or more is rejected.
 
         At such a distance the estimate has variance at most ``2 rate^2 scatter + 4 tolerance
@@ -140,24 +142,33 @@ class Homogeneity:
     """
 
     def __init__(self, counts: Counts, resolution: float, level: float, doubt: float) -> None:
-        matrix = counts.matrix()
-        n_actions = counts.n_actions
         self._counts = counts
-        self._next = [_Laws.of(matrix[action::n_actions]) for action in range(n_actions)]
-        entries = matrix.tocoo()
-        pairs, following = entries.coords
-        shape = (counts.n_observations, counts.n_observations)
-        before = scipy.sparse.coo_array((entries.data, (following, pairs // n_actions)), shape)
-        self._previous = _Laws.of(before.tocsr())
+        self._matrix = counts.matrix()
         self._resolution = resolution
         self._quantile = float(norm.isf(level))
         self._doubt = doubt
+        self._laws: dict[int, _Laws] = {}
         self._tolerances: dict[int, float] = {}
+
+    def _next(self, action: int) -> _Laws:
+        """Return the laws of what comes after each symbol under an action."""
+        if action not in self._laws:
+            self._laws[action] = _Laws.of(self._matrix[action :: self._counts.n_actions])
+        return self._laws[action]
+
+    @cached_property
+    def _previous(self) -> _Laws:
+        """The laws of what came before each symbol."""
+        entries = self._matrix.tocoo()
+        pairs, following = entries.coords
+        shape = (self._counts.n_observations, self._counts.n_observations)
+        places = (following, pairs // self._counts.n_actions)
+        return _Laws.of(scipy.sparse.coo_array((entries.data, places), shape).tocsr())
 
     def tolerance(self, action: int) -> float:
         """Return the squared difference of next laws that counts as none."""
         if action not in self._tolerances:
-            self._tolerances[action] = self._resolution * self._typical(self._next[action])
+            self._tolerances[action] = self._resolution * self._typical(self._next(action))
         return self._tolerances[action]
 
     @staticmethod
@@ -180,17 +191,15 @@ class Homogeneity:
 
     def alike(self, action: int, symbols: Ints, anchor: int) -> Bools:
         """Tell which symbols are known to lead where the anchor leads under an action."""
-        comparison = self._next[action].compare(symbols, anchor)
-        tolerance = np.full(len(symbols), self.tolerance(action))
-        return comparison.within(tolerance, self._quantile)
+        comparison = self._next(action).compare(symbols, np.array([anchor]))
+        return comparison.within(self.tolerance(action), self._quantile)[:, 0]
 
     def contradicted(self, symbols: Ints, anchor: int) -> Bools:
         """Tell which symbols differ from the anchor in any law or in what they pay."""
-        views = [*self._next, self._previous]
-        chances = [laws.compare(symbols, anchor).p_values() for laws in views]
-        chances.extend(
-            self._reward_chances(action, symbols, anchor) for action in range(len(self._next))
-        )
+        actions = range(self._counts.n_actions)
+        views = [*(self._next(action) for action in actions), self._previous]
+        chances = [laws.compare(symbols, np.array([anchor])).p_values()[:, 0] for laws in views]
+        chances.extend(self._reward_chances(action, symbols, anchor) for action in actions)
         smallest: Floats = np.min(chances, axis=0)
         return smallest < self._doubt / (len(chances) * max(len(symbols), 1))
 
@@ -211,16 +220,13 @@ class Homogeneity:
 
     def anchor(self, action: int, symbols: Ints) -> int:
         """Return the symbol of a group that was seen most often with an action."""
-        return int(symbols[np.argmax(self._next[action].totals[symbols])])
+        return int(symbols[np.argmax(self._next(action).totals[symbols])])
 
     def any_alike(self, action: int, symbols: Ints) -> bool:
         """Tell whether any two of the symbols could pass: if not, nothing need be proposed."""
         if len(symbols) > _MOST_SCREENED:
             return True  # looking would cost more than it saves
-        laws = self._next[action]
-        symbols = symbols[laws.totals[symbols] >= 2]
-        tolerance = np.full(len(symbols), self.tolerance(action))
-        return any(
-            laws.compare(symbols[:i], int(symbols[i])).within(tolerance[:i], self._quantile).any()
-            for i in range(1, len(symbols))
-        )
+        comparison = self._next(action).compare(symbols, symbols)
+        alike = comparison.within(self.tolerance(action), self._quantile)
+        np.fill_diagonal(alike, False)
+        return bool(alike.any())

@@ -218,7 +218,7 @@ class Likelihood:
             best = found if best is None else _better(best, found)
             many = 2 * found.n_groups >= n_groups
             if many and not waiting and n_groups < largest and self.n_states is None:
-                waiting.append(min(2 * n_groups, largest))
+                waiting.append(min(2 * max(n_groups, found.n_groups), largest))
         assert best is not None
         return best
 

@@ -1,15 +1,16 @@
 """The transitions of `Counts`, laid out for walking: from every observation, and into it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.compiled import kernel
-from romdp.counting import Sparse
 from romdp.counts import Counts
 from romdp.validation import freeze
+
+_Matrix: TypeAlias = "scipy.sparse.csr_array[Any, tuple[int, int]]"
 
 _LARGEST = np.iinfo(np.int32).max
 
@@ -35,14 +36,21 @@ class Links(NamedTuple):
         return cls._of_matrix(counts.matrix(), counts.n_actions)
 
     @classmethod
-    def _of_matrix(cls, matrix: Sparse, n_actions: int) -> "Links":
+    def _of_matrix(cls, matrix: _Matrix, n_actions: int) -> "Links":
         start = matrix.indptr.astype(np.int64)
         target = matrix.indices.astype(np.int32, copy=False)
         count = np.minimum(matrix.data, _LARGEST).astype(np.int32)
-        turned = _turn(start, target, count, matrix.shape[1])
+        in_start, in_cell, in_count = _turn(start, target, count, matrix.shape[1])
         # Read-only all of them: kernels are compiled once, not anew for arrays that are frozen.
-        arrays = (freeze(array.view()) for array in (start, target, count, *turned))
-        return cls(n_actions, *arrays)
+        return cls(
+            n_actions,
+            freeze(start),
+            freeze(target.view()),
+            freeze(count),
+            freeze(in_start),
+            freeze(in_cell),
+            freeze(in_count),
+        )
 
     def restrict(self, chosen: NDArray[np.int64]) -> "Links":
         """Keep the transitions among some observations, renumbered in the order given."""

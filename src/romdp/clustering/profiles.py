@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from romdp.clustering.blockmodel import Blocks, Rule, cell_term, group_term, reward_term, row_term
 from romdp.clustering.links import Links
+from romdp.clustering.rewardlaw import NO_REWARD
 from romdp.compiled import kernel
+
+NOTHING = np.zeros(3)  # the parts of no reward; no law has more
 
 
 class Profile(NamedTuple):
@@ -23,8 +26,8 @@ class Profile(NamedTuple):
     comes: NDArray[np.int64]  # (S, A): from groups, without itself
     loops: NDArray[np.int64]  # (A,): to itself
     led: NDArray[np.int64]  # (A,): all that leave it
-    lead_list: NDArray[np.int64]  # flat indices of what is not zero in `leads`
-    come_list: NDArray[np.int64]  # and in `comes`
+    lead_list: NDArray[np.int64]  # (A * S, 2): indices of what is not zero in `leads`
+    come_list: NDArray[np.int64]  # (S * A, 2): and in `comes`
     used: NDArray[np.int64]  # (3,): lengths of the two lists; how often it was reached
 
 
@@ -36,8 +39,8 @@ def empty_profile(n_groups: int, n_actions: int) -> Profile:
         np.zeros((n_groups, n_actions), np.int64),
         np.zeros(n_actions, np.int64),
         np.zeros(n_actions, np.int64),
-        np.empty(n_actions * n_groups, np.int64),
-        np.empty(n_actions * n_groups, np.int64),
+        np.empty((n_actions * n_groups, 2), np.int64),
+        np.empty((n_actions * n_groups, 2), np.int64),
         np.zeros(3, np.int64),
     )
 
@@ -45,7 +48,7 @@ def empty_profile(n_groups: int, n_actions: int) -> Profile:
 @kernel
 def gather(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) -> None:
     """Fill in the profile of observation y."""
-    n_actions, n_groups = profile.leads.shape
+    n_actions = links.n_actions
     n_leads = 0
     reached = 0
     for a in range(n_actions):
@@ -61,7 +64,8 @@ def gather(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) ->
             t = labels[target]
             if t >= 0:
                 if profile.leads[a, t] == 0:
-                    profile.lead_list[n_leads] = a * n_groups + t
+                    profile.lead_list[n_leads, 0] = a
+                    profile.lead_list[n_leads, 1] = t
                     n_leads += 1
                 profile.leads[a, t] += count
                 profile.led[a] += count
@@ -74,7 +78,8 @@ def gather(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) ->
         if s >= 0:
             a = links.in_cell[i] - source * n_actions
             if profile.comes[s, a] == 0:
-                profile.come_list[n_comes] = s * n_actions + a
+                profile.come_list[n_comes, 0] = s
+                profile.come_list[n_comes, 1] = a
                 n_comes += 1
             profile.comes[s, a] += links.in_count[i]
             reached += links.in_count[i]
@@ -86,12 +91,11 @@ def gather(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) ->
 @kernel
 def clear(profile: Profile) -> None:
     """Set the profile back to zero, in time proportional to what it holds."""
-    n_actions, n_groups = profile.leads.shape
     for i in range(profile.used[0]):
-        a, t = divmod(profile.lead_list[i], n_groups)
+        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         profile.leads[a, t] = 0
     for i in range(profile.used[1]):
-        s, a = divmod(profile.come_list[i], n_actions)
+        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         profile.comes[s, a] = 0
     profile.loops[:] = 0
     profile.led[:] = 0
@@ -104,12 +108,11 @@ def announce(blocks: Blocks, profile: Profile) -> None:
     The row sums of those that lead to it, and the column sums of those it leads to, are the
     same wherever it goes; so `shift` and `gain` leave them alone.
     """
-    n_actions, n_groups = profile.leads.shape
     for i in range(profile.used[0]):
-        a, t = divmod(profile.lead_list[i], n_groups)
+        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         blocks.into[t] += profile.leads[a, t]
     for i in range(profile.used[1]):
-        s, a = divmod(profile.come_list[i], n_actions)
+        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         blocks.out[s, a] += profile.comes[s, a]
 
 
@@ -118,12 +121,12 @@ def shift(
     blocks: Blocks, parts: NDArray[np.float64], y: int, group: int, sign: int, profile: Profile
 ) -> None:
     """Put an observation in a group (sign +1) or take it out (-1)."""
-    n_actions, n_groups = profile.leads.shape
+    n_actions = profile.loops.size
     for i in range(profile.used[0]):
-        a, t = divmod(profile.lead_list[i], n_groups)
+        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         blocks.moves[group, a, t] += sign * profile.leads[a, t]
     for i in range(profile.used[1]):
-        s, a = divmod(profile.come_list[i], n_actions)
+        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         blocks.moves[s, a, group] += sign * profile.comes[s, a]
     for a in range(n_actions):
         blocks.moves[group, a, group] += sign * profile.loops[a]
@@ -132,21 +135,6 @@ def shift(
             blocks.pay[group, a, k] += sign * parts[y, a, k]
     blocks.into[group] += sign * profile.used[2]
     blocks.size[group] += sign
-
-
-@kernel
-def reward_gain(
-    rule: Rule, blocks: Blocks, parts: NDArray[np.float64], y: int, group: int
-) -> float:
-    """By how much the rewards' terms rise when an observation in no group joins this one."""
-    value = 0.0
-    if rule.reward_code != 0:
-        nothing = np.zeros(parts.shape[2])
-        for a in range(parts.shape[1]):
-            if parts[y, a].any():
-                value += reward_term(rule, blocks.pay[group, a], parts[y, a])
-                value -= reward_term(rule, blocks.pay[group, a], nothing)
-    return value
 
 
 @kernel
@@ -163,16 +151,16 @@ def gain(
 
     ``n_groups`` is the number of groups afterwards, the same for all that are compared.
     """
-    n_actions, n_slots = profile.leads.shape
+    n_actions = profile.loops.size
     moves = blocks.moves
-    value = reward_gain(rule, blocks, parts, y, group)
+    value = 0.0
     for i in range(profile.used[0]):
-        a, t = divmod(profile.lead_list[i], n_slots)
+        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         if t != group:
             before = moves[group, a, t]
             value += cell_term(rule, before + profile.leads[a, t]) - cell_term(rule, before)
     for i in range(profile.used[1]):
-        s, a = divmod(profile.come_list[i], n_actions)
+        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         if s != group:
             before = moves[s, a, group]
             value += cell_term(rule, before + profile.comes[s, a]) - cell_term(rule, before)
@@ -184,6 +172,9 @@ def gain(
             before = blocks.out[group, a]
             value += row_term(rule, before + profile.led[a], n_groups)
             value -= row_term(rule, before, n_groups)
+        if rule.reward_code != NO_REWARD and parts[y, a].any():
+            value += reward_term(rule, blocks.pay[group, a], parts[y, a])
+            value -= reward_term(rule, blocks.pay[group, a], NOTHING[: parts.shape[2]])
     reached, size = blocks.into[group], blocks.size[group]
     value += group_term(rule, reached + profile.used[2], size + 1)
     return value - group_term(rule, reached, size)

@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 
 _METHODS = ("tensor", "matrix")
 _BOUNDS = ("estimated", "constant", "theory")
+_LEAST_LEVEL = 1e-280  # smaller ones have no quantile
 _MOST_FAILURES = 0.1  # of the replicates; beyond, the rank itself is in doubt
 
 
@@ -70,6 +71,9 @@ class Spectral:
         For `verify`: the fraction of the typical squared difference that counts as none.
     n_replicates : int
         Resamples of the bootstrap.
+    n_states : int, optional
+        The number of hidden states, if known: a grouping with that many groups is left alone,
+        and no coarser one is believed.
     world : ROMDP, optional
         For ``bound="theory"`` only.
 
@@ -96,6 +100,7 @@ class Spectral:
     decay: float = 6.0
     resolution: float = 0.5
     n_replicates: int = 30
+    n_states: int | None = None
     world: ROMDP | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,9 +108,10 @@ class Spectral:
         choice(self.solver, "solver", SOLVERS)
         choice(self.bound, "bound", _BOUNDS)
         real_number(self.constant, "constant", 0)
-        if self.rank is not None:
-            whole_number(self.rank, "rank", 1)
-        real_number(self.factor, "factor", 0)
+        for name in ("rank", "n_states"):
+            if getattr(self, name) is not None:
+                whole_number(getattr(self, name), name, 1)
+        real_number(self.factor, "factor", 0, open_low=True)
         real_number(self.epsilon, "epsilon", 0, 0.5, open_high=True)
         real_number(self.decay, "decay", 0)
         real_number(self.resolution, "resolution", 0, 1, open_low=True)
@@ -125,6 +131,8 @@ class Spectral:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Merge what the last epoch's triples show into the grouping so far."""
+        if previous.n_clusters <= (self.n_states or 1):
+            return previous
         return self._examine(evidence, previous, rng, thorough=False).partition
 
     def examine(
@@ -140,7 +148,7 @@ class Spectral:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator, *, thorough: bool
     ) -> SpectralReport:
         triples = symbol_triples(evidence, previous)
-        level = evidence.delta * float(evidence.step) ** -self.decay
+        level = max(evidence.delta * float(evidence.step) ** -self.decay, _LEAST_LEVEL)
         test = None
         if self.verify:
             counts = symbol_counts(evidence, previous)
@@ -158,19 +166,24 @@ class Spectral:
                 labels = np.arange(triples.n_observations)
                 labels[list(group)] = group[0]
                 symbols = symbols.merge(Partition(labels))
-        bound = f"{self.bound} bound"
-        bound += f" (C = {self.constant:g})" if self.bound == "constant" else ""
-        bound += f" x {self.factor:g}" if self.factor != 1 else ""
-        solver = f"{self.solver} solver, " if self.method == "tensor" else ""
-        verified = "verified" if self.verify else "not verified"
-        description = f"{self.method} method, {solver}{bound}, {verified}"
+        if symbols.n_clusters < (self.n_states or 1):
+            symbols = Partition.singletons(triples.n_observations)
         return SpectralReport(
             tuple(reports),
             previous.compose(symbols),
             level,
-            description,
+            self._description(),
             self.bound == "theory",
         )
+
+    def _description(self) -> str:
+        """Say in a line what is done."""
+        solver = f"{self.solver} solver, " if self.method == "tensor" else ""
+        bound = f"{self.bound} bound"
+        bound += f" (C = {self.constant:g})" if self.bound == "constant" else ""
+        bound += f" x {self.factor:g}" if self.factor != 1 else ""
+        verified = "verified" if self.verify else "not verified"
+        return f"{self.method} method, {solver}{bound}, {verified}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Sweeps: one observation after the other goes to the group where the score is highest."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,9 @@ from romdp.clustering.profiles import (
     empty_profile,
     gain,
     gather,
-    reward_gain,
     shift,
 )
+from romdp.clustering.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD
 from romdp.compiled import kernel
 
 EXACT_LIMIT = 8
@@ -26,19 +27,38 @@ _SHORTLIST = 5
 _ROUNDING = 1e-9
 
 
+class Laws(NamedTuple):
+    """Estimates under which the score of a placing is linear in the observation's counts."""
+
+    toward: NDArray[np.float64]  # (S, A, S): log p[s, a, t]
+    back: NDArray[np.float64]  # (A, S, S): the same, [a, t, s]
+    pay: NDArray[np.float64]  # (A, n_parts, S): log likelihood of each reward part
+
+
 @kernel
-def _log_laws(
-    rule: Rule, blocks: Blocks, toward: NDArray[np.float64], back: NDArray[np.float64]
-) -> None:
-    """Estimate log p[s, a, t], stored as toward[s, a, t] and as back[a, t, s]."""
+def _estimate_laws(rule: Rule, blocks: Blocks, laws: Laws) -> None:
+    """Fill in the laws of the groups as they are."""
     n_slots, n_actions = blocks.out.shape
     alpha = rule.alpha if rule.integrated else 0.5
     for s in range(n_slots):
         for a in range(n_actions):
             base = math.log(blocks.out[s, a] + alpha * n_slots)
             for t in range(n_slots):
-                toward[s, a, t] = math.log(blocks.moves[s, a, t] + alpha) - base
-                back[a, t, s] = toward[s, a, t]
+                laws.toward[s, a, t] = math.log(blocks.moves[s, a, t] + alpha) - base
+                laws.back[a, t, s] = laws.toward[s, a, t]
+            paid = blocks.pay[s, a]
+            if rule.reward_code == CATEGORICAL:
+                visits = paid.sum() + 0.5 * paid.size
+                for k in range(paid.size):
+                    laws.pay[a, k, s] = math.log((paid[k] + 0.5) / visits)
+            elif rule.reward_code == GAUSSIAN:
+                # log density of N(mean, variance), as weights of (1, reward, reward^2)
+                weight, rate = rule.reward_prior[0], rule.reward_prior[2]
+                mean = paid[1] / (paid[0] + weight)
+                variance = (rate + max(paid[2] - mean * paid[1], 0.0)) / (1.0 + paid[0])
+                laws.pay[a, 0, s] = -0.5 * (math.log(variance) + mean * mean / variance)
+                laws.pay[a, 1, s] = mean / variance
+                laws.pay[a, 2, s] = -0.5 / variance
 
 
 @kernel
@@ -49,32 +69,36 @@ def _rank(
     y: int,
     old: int,
     profile: Profile,
-    toward: NDArray[np.float64],
-    back: NDArray[np.float64],
+    laws: Laws,
     estimate: NDArray[np.float64],
     shortlist: NDArray[np.int64],
 ) -> None:
     """List the groups that look best for an observation, its own one first.
 
-    The estimate takes the log probabilities as fixed: one multiplication per entry and group.
+    The estimate takes the laws as fixed: one multiplication per entry and group.
     """
     n_actions, n_slots = profile.leads.shape
     for g in range(n_slots):
         size = blocks.size[g] + 1.0
         estimate[g] = math.log(size) - profile.used[2] * math.log(blocks.into[g] + size)
-        estimate[g] += reward_gain(rule, blocks, parts, y, g)
         for a in range(n_actions):
-            estimate[g] += profile.loops[a] * toward[g, a, g]
+            estimate[g] += profile.loops[a] * laws.toward[g, a, g]
+    if rule.reward_code != NO_REWARD:
+        for a in range(n_actions):
+            for k in range(parts.shape[2]):
+                if parts[y, a, k] != 0.0:
+                    for g in range(n_slots):
+                        estimate[g] += parts[y, a, k] * laws.pay[a, k, g]
     for i in range(profile.used[0]):
-        a, t = divmod(profile.lead_list[i], n_slots)
+        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         weight = float(profile.leads[a, t])
         for g in range(n_slots):
-            estimate[g] += weight * back[a, t, g]
+            estimate[g] += weight * laws.back[a, t, g]
     for i in range(profile.used[1]):
-        s, a = divmod(profile.come_list[i], n_actions)
+        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         weight = float(profile.comes[s, a])
         for g in range(n_slots):
-            estimate[g] += weight * toward[s, a, g]
+            estimate[g] += weight * laws.toward[s, a, g]
     first = 0
     if old >= 0:
         shortlist[0] = old
@@ -163,12 +187,15 @@ def sweep(
             n_groups += 1
     ranked = allowed.size == n_slots and n_slots > EXACT_LIMIT
     n_laws = n_slots if ranked else 0
-    toward = np.empty((n_laws, n_actions, n_laws))
-    back = np.empty((n_actions, n_laws, n_laws))
+    laws = Laws(
+        np.empty((n_laws, n_actions, n_laws)),
+        np.empty((n_actions, n_laws, n_laws)),
+        np.zeros((n_actions, parts.shape[2], n_laws)),
+    )
     estimate = np.empty(n_laws)
     candidates = np.empty(_SHORTLIST, np.int64) if ranked else allowed.copy()
     if ranked:
-        _log_laws(rule, blocks, toward, back)
+        _estimate_laws(rule, blocks, laws)
     gains = np.empty(candidates.size)
     profile = empty_profile(n_slots, n_actions)
     moved = 0
@@ -183,7 +210,7 @@ def sweep(
         else:
             announce(blocks, profile)
         if ranked:
-            _rank(rule, blocks, parts, y, old, profile, toward, back, estimate, candidates)
+            _rank(rule, blocks, parts, y, old, profile, laws, estimate, candidates)
         new = old
         new_gain = -np.inf
         for c in range(candidates.size):
