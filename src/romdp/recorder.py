@@ -70,8 +70,8 @@ def count_triple(
         return -1
     if next_observation < 0:
         return -1
-    middle = symbol[observation]
-    following = symbol[next_observation]
+    middle: int = symbol[observation]
+    following: int = symbol[next_observation]
     if previous >= 0 and middle >= 0 and following >= 0:
         add(keys, triples, used, (previous * n_symbols + middle) * n_symbols + following)
     return middle

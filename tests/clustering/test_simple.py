@@ -72,12 +72,12 @@ def test_a_chain_rewrites_the_triples_in_the_new_groups():
     )
     second = Says((0, 0, 1, 1))
     chain = Chain(Says((0, 0, 1, 1)), second)
-    shown = evidence(triples=triples, step=9, last_step=5, delta=0.2)
+    shown = evidence(triples=triples, step=9, last_step=5)
     chain.regroup(shown, previous, RNG)
     seen = second.shown[0][0]
     assert seen.triples == triples.relabel(Partition([0, 1, 1]))
     assert seen.triples.count.sum() == 18
-    assert (seen.counts, seen.step, seen.last_step, seen.delta) == (shown.counts, 9, 5, 0.2)
+    assert (seen.counts, seen.step, seen.last_step) == (shown.counts, 9, 5)
 
 
 def test_a_chain_leaves_the_triples_alone_while_the_grouping_stays():

@@ -104,10 +104,10 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     """
     sets = Hoeffding() if confidence is None else confidence
     exact = factor == 1.0
-    step = spectral or Spectral(factor=factor, verify=exact, n_states=n_states)
+    step = spectral or Spectral(factor=factor, verify=exact, n_states=n_states, delta=delta)
     clusterer: Clusterer = step
     if n_states is not None:
-        clusterer = Chain(step, Overlap(n_states, sets, factor))
+        clusterer = Chain(step, Overlap(n_states, sets, factor, delta))
     return Agent(clusterer, Optimism(sets, delta), Doubling(), counting, name="sl-ucrl")
 
 

@@ -25,15 +25,12 @@ class Evidence:
         The number t of the present step; the first is 1.
     last_step
         The step at which the last epoch began; 0 at the very first.
-    delta
-        The failure probability that the agent allows.
     """
 
     counts: Counts
     triples: Triples | None = None
     step: int = 1
     last_step: int = 0
-    delta: float = 0.05
 
 
 class Clusterer(Protocol):

@@ -41,6 +41,8 @@ class Overlap:
         Gives the widths d_r and d_p.
     factor : float
         Multiplies the widths here alone; 0.5 for MDPs without hidden states.
+    delta : float
+        The chance that the confidence intervals fail.
 
     Notes
     -----
@@ -63,10 +65,12 @@ class Overlap:
     n_states: int
     confidence: Hoeffding = field(default_factory=Hoeffding)
     factor: float = 1.0
+    delta: float = 0.05
 
     def __post_init__(self) -> None:
         whole_number(self.n_states, "n_states", 1)
         real_number(self.factor, "factor", 0)
+        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
         if not isinstance(self.confidence, Hoeffding):
             raise InvalidInputError(
                 f"confidence is a {type(self.confidence).__name__}; the overlap of intervals is "
@@ -86,7 +90,7 @@ class Overlap:
             return previous
         counts = symbol_counts(evidence, previous)
         widths = self.confidence.widths(
-            counts, evidence.step, evidence.delta, n_observations=previous.n_observations
+            counts, evidence.step, self.delta, n_observations=previous.n_observations
         )
         labels = overlapping(
             counts, self.factor * widths.rewards, self.factor * widths.transitions, self.n_states

@@ -65,6 +65,8 @@ class Spectral:
         Whether each proposed group must pass `Homogeneity` on the counts (ours).
     epsilon : float
         In the threshold ``g / nu^(1/2 - epsilon)`` for the rank.
+    delta : float
+        The chance that observations of different hidden states may be grouped together.
     decay : float
         At step t the failure probability is ``delta / t^decay``; the paper's is 6.
     resolution : float
@@ -97,6 +99,7 @@ class Spectral:
     factor: float = 1.0
     verify: bool = True
     epsilon: float = 0.02
+    delta: float = 0.05
     decay: float = 6.0
     resolution: float = 0.5
     n_replicates: int = 30
@@ -113,6 +116,7 @@ class Spectral:
                 whole_number(getattr(self, name), name, 1)
         real_number(self.factor, "factor", 0, open_low=True)
         real_number(self.epsilon, "epsilon", 0, 0.5, open_high=True)
+        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
         real_number(self.decay, "decay", 0)
         real_number(self.resolution, "resolution", 0, 1, open_low=True)
         whole_number(self.n_replicates, "n_replicates", 2)
@@ -148,14 +152,14 @@ class Spectral:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator, *, thorough: bool
     ) -> SpectralReport:
         triples = symbol_triples(evidence, previous)
-        level = max(evidence.delta * float(evidence.step) ** -self.decay, _LEAST_LEVEL)
+        level = max(self.delta * float(evidence.step) ** -self.decay, _LEAST_LEVEL)
         test = None
         if self.verify:
             counts = symbol_counts(evidence, previous)
             # Looks at data that have doubled are nearly independent: a share for each of them.
             n_looks = (1 + math.log2(evidence.step)) ** 2
-            share = evidence.delta / (n_looks * max(counts.n_observations, 1))
-            test = Homogeneity(counts, self.resolution, share, evidence.delta)
+            share = self.delta / (n_looks * max(counts.n_observations, 1))
+            test = Homogeneity(counts, self.resolution, share, self.delta)
         reports = []
         for action in range(triples.n_actions):
             search = _Search(self, triples, action, level, test, previous, rng)

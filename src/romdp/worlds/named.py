@@ -60,7 +60,8 @@ def combination_lock(
     At each of ``horizon`` dials one secret action leads on; every other one leads back to the
     first dial. The last dial's right action pays 1 and starts again, which makes 1 / horizon a
     step; wrong ones at the first dial pay half of that, so that staying safe looks better than
-    searching. Random search needs about ``n_actions ** horizon`` steps. Observations are shared out evenly; one each by default.
+    searching. Random search needs about ``n_actions ** horizon`` steps. Observations are shared
+    out evenly; one each by default.
     """
     length = whole_number(horizon, "horizon", 1)
     actions = whole_number(n_actions, "n_actions", 2)

@@ -1,0 +1,130 @@
+"""Tuning of the model-free baselines; its results are in docs/results/dqn-tuning.md.
+
+python benchmarks/dqn_tuning.py dqn           # about a quarter of an hour, needs romdp[dqn]
+python benchmarks/dqn_tuning.py q-learning    # a minute or two
+"""
+
+import argparse
+import itertools
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+import romdp
+from romdp.baselines import play_baseline
+
+SIZES = (5, 4, 20)  # X, A, Y
+SEEDS = (1000, 1001)  # of the world and of the run; not those that results are reported on
+DQN_STEPS = 50_000
+Q_SEEDS = (1000, 1001, 1002, 1003)
+Q_STEPS = 1_000_000
+
+Settings = Mapping[str, Any]
+
+
+class Trials:
+    """Pseudo-regrets of configurations, each run made once and printed as it ends."""
+
+    def __init__(self, name: str, steps: int) -> None:
+        self.name, self.steps = name, steps
+        self.results: dict[tuple[tuple[str, Any], ...], dict[int, float]] = {}
+
+    def run(self, settings: Settings, seed: int) -> None:
+        """Play one configuration in one world, unless that was done before."""
+        done = self.results.setdefault(tuple(settings.items()), {})
+        if seed in done:
+            return
+        world = romdp.worlds.random_romdp(*SIZES, seed=seed)
+        begin = time.perf_counter()
+        run = play_baseline(self.name, world, self.steps, seed, **settings)
+        done[seed] = float(run.pseudo_regret[-1])
+        seconds = time.perf_counter() - begin
+        text = ", ".join(f"{name} {value:g}" for name, value in settings.items())
+        print(f"{text} | seed {seed} | {done[seed]:.0f} | {seconds:.1f} s", flush=True)
+
+    def best(self, candidates: Iterable[Settings], count: int = 1) -> list[Settings]:
+        """Return the candidates of least mean pseudo-regret."""
+
+        def mean(settings: Settings) -> float:
+            found = self.results[tuple(settings.items())].values()
+            return sum(found) / len(found)
+
+        return sorted(candidates, key=mean)[:count]
+
+
+def grid(**axes: Iterable[Any]) -> list[Settings]:
+    """Return every combination of the values."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def tune_dqn() -> None:
+    """Halve the grid of rates and discounts, then vary the winner; twelve runs in all."""
+    trials = Trials("dqn", DQN_STEPS)
+    usual = {
+        "exploration_steps": 5_000,
+        "exploration_floor": 0.02,
+        "target_interval": 500,
+        "train_interval": 4,
+    }
+    rates = grid(learning_rate=(1e-3, 3e-4, 1e-4), discount=(0.9, 0.99))
+    candidates = [{**settings, **usual} for settings in rates]
+    for settings in candidates:
+        trials.run(settings, SEEDS[0])
+    finalists = trials.best(candidates, 2)
+    for settings in finalists:
+        trials.run(settings, SEEDS[1])
+    (winner,) = trials.best(finalists)
+    variants: list[Settings] = [
+        {**winner, "train_interval": 1},
+        {**winner, "exploration_steps": 2_000, "exploration_floor": 0.01, "target_interval": 250},
+    ]
+    for settings, seed in itertools.product(variants, SEEDS):
+        trials.run(settings, seed)
+    print("best:", dict(trials.best([winner, *variants])[0]))
+
+
+def tune_q_learning() -> None:
+    """Play the whole grid in worlds of three sizes; it is cheap."""
+    n_states, n_actions, _ = SIZES
+    worlds = [
+        (seed, romdp.worlds.random_romdp(n_states, n_actions, n_observations, seed=seed))
+        for n_observations, seed in itertools.product((10, 20, 30), Q_SEEDS)
+    ]
+    candidates = grid(
+        memory=(1, 3, 10, 100),
+        gain_rate=(0.03, 0.1, 0.3),
+        optimism=(1.0, 2.0),
+        exploration=(0, 10, 30, 100),
+    )
+    rows = []
+    for settings in candidates:
+        finals = np.array(
+            [
+                play_baseline("q-learning", world, Q_STEPS, seed, **settings).pseudo_regret[-1]
+                for seed, world in worlds
+            ]
+        )
+        by_size = finals.reshape(3, -1).mean(axis=1)
+        rows.append((finals.mean(), finals.max(), by_size, settings))
+    rows.sort(key=lambda row: row[0])
+    print("mean | worst | Y = 10, 20, 30 | settings")
+    for mean, worst, by_size, settings in [*rows[:8], rows[len(rows) // 2], rows[-1]]:
+        sizes = ", ".join(f"{value:.0f}" for value in by_size)
+        print(f"{mean:.0f} | {worst:.0f} | {sizes} | {settings}")
+
+
+def main() -> None:
+    """Tune one of the two."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("baseline", choices=("dqn", "q-learning"))
+    arguments = parser.parse_args()
+    if arguments.baseline == "dqn":
+        tune_dqn()
+    else:
+        tune_q_learning()
+
+
+if __name__ == "__main__":
+    main()

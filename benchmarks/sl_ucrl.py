@@ -1,0 +1,164 @@
+"""SL-UCRL on the paper's problem sizes: exactness, false merges, regret against UCRL2 and oracle.
+
+python benchmarks/sl_ucrl.py PART [--out DIR] [--workers N]
+
+PART is one of: main (10^6 steps, scale 0.1), long (10^7 steps), full-scale (scale 1, 10^8 steps),
+scales (how the results depend on the scale), hard (emission concentration 1), random-mdps,
+two-phase, cost (calls and time of the planner).
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from grid import interval, ratio_interval, run_all, score
+
+import romdp
+from romdp import Hoeffding
+
+STATES, ACTIONS = 5, 4
+
+
+def make_agent(name: str, world: romdp.ROMDP, scale: float) -> romdp.Agent:
+    """Make an agent by its name in this benchmark."""
+    sets = Hoeffding(scale)
+    known = world.n_states
+    paper = romdp.Spectral(solver="power", bound="constant", constant=1.0, verify=False)
+    matrix = romdp.Spectral(method="matrix", n_states=known)
+    makers = {
+        "ucrl2": lambda: romdp.UCRL2(sets),
+        "oracle": lambda: romdp.Oracle(world.labels, confidence=sets),
+        "sl-ucrl": lambda: romdp.SLUCRL(known, sets),
+        "sl-ucrl, paper's counting": lambda: romdp.SLUCRL(known, sets, counting="paper"),
+        "sl-ucrl, X unknown": lambda: romdp.SLUCRL(None, sets),
+        "sl-ucrl-matrix": lambda: romdp.SLUCRL(known, sets, spectral=matrix),
+        "sl-ucrl-paper": lambda: romdp.SLUCRL(known, sets, spectral=paper, counting="paper"),
+        "overlap alone": lambda: romdp.Agent(
+            romdp.Overlap(known, sets), romdp.Optimism(sets), romdp.Doubling()
+        ),
+        "sl-ucrl, halved": lambda: romdp.SLUCRL(None, sets, factor=0.5),
+        "two-phase": lambda: romdp.TwoPhase(sets),
+    }
+    return makers[name]()
+
+
+def measure(
+    agent: str, world: str, observations: int, seed: int, steps: int, scale: float
+) -> dict[str, Any]:
+    """Play one case."""
+    if world == "random-romdp":
+        made = romdp.worlds.random_romdp(STATES, ACTIONS, observations, seed=seed)
+    elif world == "hard":
+        made = romdp.worlds.random_romdp(
+            STATES, ACTIONS, observations, seed=seed, emission_concentration=1.0
+        )
+    elif world == "random-mdp":
+        mdp = romdp.worlds.random_mdp(observations, ACTIONS, seed=seed)
+        made = romdp.ROMDP.from_mdp(mdp)
+    else:
+        made = romdp.worlds.deterministic_romdp(5, 3, observations, seed=seed)
+    return score(make_agent(agent, made, scale), made, steps, seed)
+
+
+def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
+    """List the cases of a part."""
+    world, steps, sizes, scales = "random-romdp", 10**6, [10, 20, 30], [0.1]
+    agents = ["ucrl2", "oracle", "sl-ucrl"]
+    if part in ("main", "hard"):
+        world = "random-romdp" if part == "main" else "hard"
+        agents += [
+            "sl-ucrl, paper's counting", "sl-ucrl, X unknown", "sl-ucrl-matrix",
+            "sl-ucrl-paper", "overlap alone",
+        ]  # fmt: skip
+    elif part == "long":
+        steps = 10**7
+    elif part == "full-scale":
+        steps, scales = 10**8, [1.0]
+    elif part == "scales":
+        scales = [0.03, 0.1, 0.3, 1.0]
+        agents += ["overlap alone"]
+    elif part == "random-mdps":
+        world, agents = "random-mdp", ["ucrl2", "sl-ucrl, halved"]
+    elif part == "two-phase":
+        world, sizes, steps, agents = "deterministic", [20], 10**5, ["two-phase", "oracle"]
+    return [
+        {"agent": agent, "world": world, "observations": y, "seed": seed, "steps": steps, "scale": s}
+        for seed in range(n_seeds)
+        for y in sizes
+        for s in scales
+        for agent in agents
+    ]
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    """Print one line for each agent, size and scale."""
+    keys = sorted({(row["scale"], row["observations"]) for row in rows})
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    print(
+        "scale    Y  agent                       exact  false merges  groups  exact from (median)"
+        "  pseudo-regret [95%]              relative to ucrl2 [95%]   seconds"
+    )
+    for scale, size in keys:
+        part = [row for row in rows if row["scale"] == scale and row["observations"] == size]
+        base = {row["seed"]: row["regret"] for row in part if row["agent"] == "ucrl2"}
+        for agent in agents:
+            mine = sorted((row for row in part if row["agent"] == agent), key=lambda r: r["seed"])
+            if not mine:
+                continue
+            mean, low, high = interval([row["pseudo_regret"] for row in mine])
+            relative = ""
+            if base:
+                pairs = [(row["regret"], base[row["seed"]]) for row in mine if row["seed"] in base]
+                r, r_low, r_high = ratio_interval(*np.array(pairs).T)
+                relative = f"{r:.3f} [{r_low:.3f}, {r_high:.3f}]"
+            times = [row["exact_from"] for row in mine if row["exact_from"] is not None]
+            when = f"{np.median(times):,.0f}" if times else "-"
+            print(
+                f"{scale:>5g} {size:>4}  {agent:<26} {sum(r['exact'] for r in mine):>3}/{len(mine)}"
+                f"  {sum(not r['refines'] for r in mine):>12}"
+                f"  {np.mean([r['groups'] for r in mine]):>6.1f}  {when:>19}"
+                f"  {mean:>9,.0f} [{low:,.0f}, {high:,.0f}]".ljust(116)
+                + f"{relative:<26}{np.mean([r['seconds'] for r in mine]):>6.1f}"
+            )
+
+
+def after_exact(rows: list[dict[str, Any]]) -> None:
+    """Compare pseudo-regret from the exact grouping on with the oracle's over the same steps."""
+    found = {(row["agent"], row["observations"], row["seed"]): row for row in rows}
+    print("\nfrom the exact grouping to the end, pseudo-regret: sl-ucrl, oracle, difference [95%]")
+    for size in sorted({row["observations"] for row in rows}):
+        mine, oracle = [], []
+        for (agent, y, seed), row in found.items():
+            if agent != "sl-ucrl" or y != size or row["exact_from"] is None:
+                continue
+            told = found["oracle", y, seed]
+            at = np.interp(row["exact_from"], row["curve_steps"], row["curve"])
+            told_at = np.interp(row["exact_from"], told["curve_steps"], told["curve"])
+            mine.append(row["pseudo_regret"] - at)
+            oracle.append(told["pseudo_regret"] - told_at)
+        if mine:
+            mean, low, high = interval(np.subtract(mine, oracle))
+            print(
+                f"Y={size}: {len(mine)} runs, {np.mean(mine):,.0f}, {np.mean(oracle):,.0f}, "
+                f"{mean:,.0f} [{low:,.0f}, {high:,.0f}]"
+            )
+
+
+def main() -> None:
+    """Run a part and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    out = arguments.out / f"sl-ucrl-{arguments.part}.jsonl"
+    rows = run_all(measure, cases(arguments.part, arguments.seeds), out, arguments.workers)
+    table(rows)
+    if arguments.part == "long":
+        after_exact(rows)
+
+
+if __name__ == "__main__":
+    main()
