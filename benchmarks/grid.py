@@ -70,6 +70,8 @@ def run_all(
         with ProcessPoolExecutor(workers, mp_context=context) as pool, path.open("a") as file:
             futures = {pool.submit(measure, **case): case for case in missing}
             for count, future in enumerate(as_completed(futures), 1):
+                if future.exception() is not None:
+                    pool.shutdown(cancel_futures=True)
                 row = {**futures[future], **future.result()}
                 rows.append(row)
                 file.write(json.dumps(row) + "\n")

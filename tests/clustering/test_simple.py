@@ -155,3 +155,20 @@ def test_a_spaced_agent_regroups_seldom():
 def test_a_growth_of_one_or_less_is_refused(growth):
     with pytest.raises(InvalidInputError, match="growth"):
         Spaced(Singletons(), growth)
+
+
+def test_chain_rewrites_counts_of_groups_too():
+    """An agent that counts by the paper's rule shows counts of groups, not of observations."""
+
+    @dataclass(frozen=True)
+    class Merge:
+        needs = frozenset({"counts"})
+
+        def regroup(self, evidence, previous, rng):
+            assert evidence.counts.n_observations == previous.n_clusters
+            return previous.merge(Partition([0, 1, 2, 2]))
+
+    fine = Partition([0, 0, 1, 2])
+    counts = Counts.zeros(3, 2)
+    found = Chain(Merge(), Merge()).regroup(Evidence(counts), fine, np.random.default_rng(0))
+    assert found == Partition([0, 0, 1, 1])

@@ -35,15 +35,12 @@ def _pair(rule: Rule, x: int, y: int) -> float:
 
 
 @kernel
-def _shared(
-    rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_alive: int, k: int, m: int
-) -> float:
+def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int) -> float:
     """Gain of the cells between groups k, m and all others when k and m become one."""
     moves = blocks.moves
     value = 0.0
-    for i in range(n_alive):
-        t = alive[i]
-        if t == k or t == m:
+    for t in alive:
+        if t in (k, m):
             continue
         for a in range(moves.shape[1]):
             value += _pair(rule, moves[k, a, t], moves[m, a, t])
@@ -74,15 +71,14 @@ def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
 
 
 @kernel
-def _fewer(
-    rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_alive: int, n_placed: int
-) -> float:
+def _fewer(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_placed: int) -> float:
     """Gain, the same for every merge, of having one group less to lead to."""
+    n_alive = alive.size
     value = grouping_term(rule, n_placed, n_alive - 1) - grouping_term(rule, n_placed, n_alive)
     if rule.integrated:
-        for i in range(n_alive):
+        for s in alive:
             for a in range(blocks.out.shape[1]):
-                total = blocks.out[alive[i], a]
+                total = blocks.out[s, a]
                 value += row_term(rule, total, n_alive - 1) - row_term(rule, total, n_alive)
     return value
 
@@ -90,18 +86,9 @@ def _fewer(
 @kernel
 def merge_gain(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
     """By how much the score rises when groups k and m become one."""
-    n_slots = blocks.size.size
-    alive = np.empty(n_slots, np.int64)
-    n_alive = 0
-    n_placed = 0
-    for s in range(n_slots):
-        if blocks.size[s] > 0:
-            alive[n_alive] = s
-            n_alive += 1
-            n_placed += blocks.size[s]
-    value = _shared(rule, blocks, alive, n_alive, k, m)
-    value += _own(rule, blocks, k, m, n_alive - 1)
-    return value + _fewer(rule, blocks, alive, n_alive, n_placed)
+    alive = np.flatnonzero(blocks.size)
+    value = _shared(rule, blocks, alive, k, m) + _own(rule, blocks, k, m, alive.size - 1)
+    return value + _fewer(rule, blocks, alive, blocks.size.sum())
 
 
 @kernel
@@ -122,6 +109,143 @@ def _unite(blocks: Blocks, k: int, m: int) -> None:
 
 
 @kernel
+def _list_rows(
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    a: int,
+    columns: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> int:
+    """List the groups that lead to some of ``columns`` under an action, without those columns."""
+    n_found = 0
+    for p in alive:
+        total = 0
+        inside = False
+        for t in columns:
+            total += moves[p, a, t]
+            inside = inside or p == t
+        if total > 0 and not inside:
+            found[n_found] = p
+            n_found += 1
+    return n_found
+
+
+@kernel
+def _list_columns(
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    a: int,
+    rows: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> int:
+    """List the groups that some of ``rows`` lead to under an action, without those rows."""
+    n_found = 0
+    for p in alive:
+        total = 0
+        inside = False
+        for s in rows:
+            total += moves[s, a, p]
+            inside = inside or p == s
+        if total > 0 and not inside:
+            found[n_found] = p
+            n_found += 1
+    return n_found
+
+
+@kernel
+def _share_all(
+    rule: Rule, moves: NDArray[np.int64], alive: NDArray[np.int64], shared: NDArray[np.float64]
+) -> None:
+    """Fill in `_shared` of all pairs, meeting only pairs that have a neighbour in common."""
+    found = np.empty(alive.size, np.int64)
+    for i in range(alive.size):
+        one = alive[i : i + 1]
+        t = alive[i]
+        for a in range(moves.shape[1]):
+            n_found = _list_rows(moves, alive, a, one, found)
+            for u in range(n_found):
+                for v in range(u + 1, n_found):
+                    p, q = found[u], found[v]
+                    shared[p, q] += _pair(rule, moves[p, a, t], moves[q, a, t])
+            n_found = _list_columns(moves, alive, a, one, found)
+            for u in range(n_found):
+                for v in range(u + 1, n_found):
+                    p, q = found[u], found[v]
+                    shared[p, q] += _pair(rule, moves[t, a, p], moves[t, a, q])
+
+
+@kernel
+def _share_after(
+    rule: Rule,
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    k: int,
+    m: int,
+    shared: NDArray[np.float64],
+) -> None:
+    """Update `_shared` of all pairs without k and m for the case that these become one."""
+    found = np.empty(alive.size, np.int64)
+    both = np.array([k, m])
+    for a in range(moves.shape[1]):
+        n_found = _list_rows(moves, alive, a, both, found)
+        for u in range(n_found):
+            for v in range(u + 1, n_found):
+                p, q = found[u], found[v]
+                x, y = moves[p, a, k] + moves[p, a, m], moves[q, a, k] + moves[q, a, m]
+                change = _pair(rule, x, y) - _pair(rule, moves[p, a, k], moves[q, a, k])
+                shared[p, q] += change - _pair(rule, moves[p, a, m], moves[q, a, m])
+        n_found = _list_columns(moves, alive, a, both, found)
+        for u in range(n_found):
+            for v in range(u + 1, n_found):
+                p, q = found[u], found[v]
+                x, y = moves[k, a, p] + moves[m, a, p], moves[k, a, q] + moves[m, a, q]
+                change = _pair(rule, x, y) - _pair(rule, moves[k, a, p], moves[k, a, q])
+                shared[p, q] += change - _pair(rule, moves[m, a, p], moves[m, a, q])
+
+
+@kernel
+def _share_one(
+    rule: Rule,
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    k: int,
+    shared: NDArray[np.float64],
+) -> None:
+    """Fill in `_shared` of k with every other group."""
+    for p in alive:
+        shared[min(p, k), max(p, k)] = 0.0
+    for t in alive:
+        if t == k:
+            continue
+        for a in range(moves.shape[1]):
+            if moves[k, a, t] > 0:
+                for p in alive:
+                    if p not in (k, t):
+                        gained = _pair(rule, moves[k, a, t], moves[p, a, t])
+                        shared[min(p, k), max(p, k)] += gained
+            if moves[t, a, k] > 0:
+                for p in alive:
+                    if p not in (k, t):
+                        gained = _pair(rule, moves[t, a, k], moves[t, a, p])
+                        shared[min(p, k), max(p, k)] += gained
+
+
+@kernel
+def _best_pair(
+    alive: NDArray[np.int64], shared: NDArray[np.float64], own: NDArray[np.float64]
+) -> tuple[int, int]:
+    best = -np.inf
+    k, m = -1, -1
+    for i in range(alive.size):
+        for j in range(i + 1, alive.size):
+            value = shared[alive[i], alive[j]] + own[alive[i], alive[j]]
+            if value > best:
+                best = value
+                k, m = alive[i], alive[j]
+    return k, m
+
+
+@kernel
 def _merge(
     rule: Rule,
     blocks: Blocks,
@@ -131,76 +255,39 @@ def _merge(
     second: NDArray[np.int64],
     gain: NDArray[np.float64],
 ) -> int:
-    n_slots, n_actions = blocks.out.shape
-    moves = blocks.moves
-    alive = np.empty(n_slots, np.int64)
-    n_alive = 0
-    n_placed = 0
-    for s in range(n_slots):
-        if blocks.size[s] > 0:
-            alive[n_alive] = s
-            n_alive += 1
-            n_placed += blocks.size[s]
-    # Gains of all pairs k < m (in the order of `alive`). The rows' normalisation depends a little
-    # on the number of groups: pairs are ranked with it held fixed; the gain reported is exact.
-    n_ranked = n_alive
+    n_slots = blocks.size.size
+    alive = np.flatnonzero(blocks.size)
+    n_placed = blocks.size.sum()
+    # Gains of all pairs k < m. The rows' normalisation depends a little on the number of groups:
+    # pairs are ranked with that number held fixed; the gain reported is exact.
+    n_ranked = alive.size
     shared = np.zeros((n_slots, n_slots))
     own = np.zeros((n_slots, n_slots))
-    for i in range(n_alive):
-        for j in range(i + 1, n_alive):
-            k, m = alive[i], alive[j]
-            shared[k, m] = _shared(rule, blocks, alive, n_alive, k, m)
-            own[k, m] = _own(rule, blocks, k, m, n_ranked)
+    _share_all(rule, blocks.moves, alive, shared)
+    for i in range(alive.size):
+        for j in range(i + 1, alive.size):
+            own[alive[i], alive[j]] = _own(rule, blocks, alive[i], alive[j], n_ranked)
     done = 0
     total = 0.0
     highest = 0.0
-    while n_alive > max(n_last, 1) and total >= highest - slack:
-        best = -np.inf
-        k, m = -1, -1
-        for i in range(n_alive):
-            for j in range(i + 1, n_alive):
-                value = shared[alive[i], alive[j]] + own[alive[i], alive[j]]
-                if value > best:
-                    best = value
-                    k, m = alive[i], alive[j]
-        gain[done] = _shared(rule, blocks, alive, n_alive, k, m)
-        gain[done] += _own(rule, blocks, k, m, n_alive - 1)
-        gain[done] += _fewer(rule, blocks, alive, n_alive, n_placed)
+    while alive.size > max(n_last, 1) and total >= highest - slack:
+        k, m = _best_pair(alive, shared, own)
+        gain[done] = (
+            _shared(rule, blocks, alive, k, m)
+            + _own(rule, blocks, k, m, alive.size - 1)
+            + _fewer(rule, blocks, alive, n_placed)
+        )
         first[done], second[done] = k, m
         total += gain[done]
         highest = max(highest, total)
         done += 1
-        for i in range(n_alive):
-            p = alive[i]
-            if p == k or p == m:
-                continue
-            for j in range(i + 1, n_alive):
-                q = alive[j]
-                if q == k or q == m:
-                    continue
-                change = 0.0
-                for a in range(n_actions):
-                    change -= _pair(rule, moves[p, a, k], moves[q, a, k])
-                    change -= _pair(rule, moves[p, a, m], moves[q, a, m])
-                    change -= _pair(rule, moves[k, a, p], moves[k, a, q])
-                    change -= _pair(rule, moves[m, a, p], moves[m, a, q])
-                    x, y = moves[p, a, k] + moves[p, a, m], moves[q, a, k] + moves[q, a, m]
-                    change += _pair(rule, x, y)
-                    x, y = moves[k, a, p] + moves[m, a, p], moves[k, a, q] + moves[m, a, q]
-                    change += _pair(rule, x, y)
-                shared[p, q] += change
+        _share_after(rule, blocks.moves, alive, k, m, shared)
         _unite(blocks, k, m)
-        kept = 0
-        for i in range(n_alive):
-            if alive[i] != m:
-                alive[kept] = alive[i]
-                kept += 1
-        n_alive = kept
-        for i in range(n_alive):
-            p, q = min(alive[i], k), max(alive[i], k)
-            if p != q:
-                shared[p, q] = _shared(rule, blocks, alive, n_alive, p, q)
-                own[p, q] = _own(rule, blocks, p, q, n_ranked)
+        alive = alive[alive != m]
+        _share_one(rule, blocks.moves, alive, k, shared)
+        for p in alive:
+            if p != k:
+                own[min(p, k), max(p, k)] = _own(rule, blocks, min(p, k), max(p, k), n_ranked)
     return done
 
 

@@ -30,7 +30,7 @@ _SLACK = 30.0  # how far merging goes on below its best score, to show the curve
 _CORE, _CORE_DEGREE = 4000, 300  # observations to find groups by; transitions of each among them
 _EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
-_ROUNDS = 8
+_ROUNDS = 50  # of splitting; each adds groups, or is the last
 _RISE = 1e-6  # smaller gains are rounding
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.errors import InvalidInputError
@@ -84,7 +84,7 @@ class Chain:
         """Apply them in order; triples follow the grouping that each step leaves."""
         for clusterer in self.clusterers:
             grouping = clusterer.regroup(evidence, previous, rng)
-            if evidence.triples is not None and grouping != previous:
+            if grouping != previous:
                 evidence = _in_groups(evidence, previous, grouping)
             previous = grouping
         return previous
@@ -131,23 +131,36 @@ def _power(step: int, growth: float) -> int:
 
 
 def _in_groups(evidence: Evidence, previous: Partition, grouping: Partition) -> Evidence:
-    """Rewrite the triples from the groups of ``previous`` to those of a coarser grouping."""
-    triples = evidence.triples
+    """Rewrite what is in the groups of ``previous`` to those of a coarser grouping.
+
+    That is the triples, and the counts of an agent that counts its groups alone.
+    """
+    if not previous.refines(grouping):
+        return replace(evidence, triples=None)
+    target = _targets(previous, grouping)
+    counts, triples = evidence.counts, evidence.triples
+    if counts.n_observations == previous.n_clusters < previous.n_observations:
+        counts = counts.group(Partition(target))
     if triples is not None:
-        triples = _rewritten(triples, previous, grouping) if previous.refines(grouping) else None
-    return replace(evidence, triples=triples)
+        triples = _rewritten(triples, target, grouping.n_clusters)
+    return replace(evidence, counts=counts, triples=triples)
 
 
-def _rewritten(triples: Triples, previous: Partition, grouping: Partition) -> Triples:
+def _targets(previous: Partition, grouping: Partition) -> NDArray[np.int64]:
+    """Return the new group of every old one."""
     placed = previous.labels >= 0
-    target = np.empty(previous.n_clusters, np.int64)  # the new group of every old one
+    target = np.empty(previous.n_clusters, np.int64)
     target[previous.labels[placed]] = grouping.labels[placed]
+    return target
+
+
+def _rewritten(triples: Triples, target: NDArray[np.int64], n_groups: int) -> Triples:
     return Triples(
         target[triples.previous],
         target[triples.middle],
         triples.action,
         target[triples.next],
         triples.count,
-        n_observations=grouping.n_clusters,
+        n_observations=n_groups,
         n_actions=triples.n_actions,
     )
