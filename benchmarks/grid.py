@@ -16,9 +16,16 @@ import romdp
 
 def score(agent: romdp.Agent, world: romdp.ROMDP, steps: int, seed: int) -> dict[str, Any]:
     """Play once and return what benchmarks ask for."""
+    playing = romdp.epochs(agent, world, steps, seed=seed)
     begin = time.perf_counter()
-    run = romdp.play(agent, world, steps, seed=seed)
-    seconds = time.perf_counter() - begin
+    for _ in playing:
+        pass
+    return score_playing(playing, world, time.perf_counter() - begin)
+
+
+def score_playing(playing: Any, world: romdp.ROMDP, seconds: float) -> dict[str, Any]:
+    """Return the figures of a finished run; groupings are compared with the truth."""
+    run = playing.run
     truth = romdp.Partition(world.labels)
     starts = [int(run.epochs.start[number - 1]) for number, _ in run.groupings]
     exact = [grouping == truth for _, grouping in run.groupings]
@@ -33,10 +40,12 @@ def score(agent: romdp.Agent, world: romdp.ROMDP, steps: int, seed: int) -> dict
         "curve_steps": run.steps.tolist(),
         "curve": np.round(run.pseudo_regret, 3).tolist(),
         "groups": run.partition.n_clusters,
+        "true_groups": truth.n_clusters,
         "exact": exact[-1],
         "refines": run.partition.refines(truth),
-        "misplaced": round(run.partition.misclassification(truth) * world.n_observations),
+        "misplaced": _misplaced(run.partition, truth),
         "exact_from": first_exact,
+        "settled": starts[-1],
         "groups_over_time": [
             [start, grouping.n_clusters]
             for start, (_, grouping) in zip(starts, run.groupings, strict=True)
@@ -44,6 +53,12 @@ def score(agent: romdp.Agent, world: romdp.ROMDP, steps: int, seed: int) -> dict
         "epochs": len(run.epochs),
         "seconds": round(seconds, 3),
     }
+
+
+def _misplaced(found: romdp.Partition, truth: romdp.Partition) -> int:
+    """Count the observations with a group that would have to move."""
+    placed = (found.labels >= 0).astype(np.float64)
+    return round(found.misclassification(truth, weights=placed) * placed.sum())
 
 
 def run_all(

@@ -83,7 +83,14 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
     elif part == "two-phase":
         world, sizes, steps, agents = "deterministic", [20], 10**5, ["two-phase", "oracle"]
     return [
-        {"agent": agent, "world": world, "observations": y, "seed": seed, "steps": steps, "scale": s}
+        {
+            "agent": agent,
+            "world": world,
+            "observations": y,
+            "seed": seed,
+            "steps": steps,
+            "scale": s,
+        }
         for seed in range(n_seeds)
         for y in sizes
         for s in scales
