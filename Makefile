@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 RUN := env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(RUN) $(BIN)/python -m pytest
 
-.PHONY: demo test quick lint bench clean
+.PHONY: demo test quick test-dqn test-page lint bench clean
 
 demo: .venv/package
 	$(BIN)/romdp generate random-romdp --observations 30 --seed 0 --out demo-world.npz
@@ -13,10 +14,16 @@ demo: .venv/package
 	$(BIN)/python benchmarks/simulator.py --quick
 
 test: .venv/tools
-	$(RUN) $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST) -n 2 --dist loadfile -m "not dqn and not page"
 
 quick: .venv/tools
-	$(RUN) $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(PYTEST) -n 2 --dist loadfile -m "not slow and not dqn and not page"
+
+test-dqn: .venv/dqn
+	$(PYTEST) tests/baselines -m dqn
+
+test-page: .venv/page
+	$(PYTEST) tests -m page
 
 lint: .venv/tools
 	$(BIN)/ruff check .
@@ -28,6 +35,7 @@ bench: .venv/package
 	$(BIN)/python benchmarks/simulator.py
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/planner.py
+	$(BIN)/python benchmarks/learning.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -38,6 +46,15 @@ bench: .venv/package
 
 .venv/tools: .venv/package
 	$(PIP) --editable '.[test,lint]'
+	touch $@
+
+.venv/dqn: .venv/tools
+	$(PIP) torch  # first and alone: the constraint asks for the build without CUDA where there is one
+	$(PIP) --editable '.[test,dqn]'
+	touch $@
+
+.venv/page: .venv/tools
+	$(PIP) --editable '.[test,page]'
 	touch $@
 
 clean:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from romdp import __version__
+from romdp.commands import experiments
 from romdp.errors import ROMDPError, WriteError
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ generate = typer.Typer(
     help="Make a world and write it to a file that `romdp inspect` and `compare` read.",
     no_args_is_help=True,
 )
+app.command()(experiments.compare)
+app.command()(experiments.resume)
+app.command()(experiments.report)
 app.add_typer(generate, name="generate")
 
 _Out = Annotated[Path, typer.Option("--out", help="The .npz file to write.", show_default=False)]
@@ -82,7 +86,7 @@ def _random_romdp(
     actions: _Actions = 4,
     observations: _Observations = 30,
     concentration: _Concentration = 1.0,
-    emission_concentration: _EmissionConcentration = 1.0,
+    emission_concentration: _EmissionConcentration = 3.0,
     reward_law: _RewardLaw = "bernoulli",
     seed: _SeedOption = 0,
 ) -> None:

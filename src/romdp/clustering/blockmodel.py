@@ -151,14 +151,16 @@ def grouping_term(rule: Rule, n_placed: int, n_groups: int) -> float:
 
 
 @kernel
-def reward_term(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64]) -> float:
-    """Term of the rewards of one (s, a) whose parts are ``pay + more``."""
+def reward_term(
+    rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64], times: int
+) -> float:
+    """Term of the rewards of one (s, a) whose parts are ``pay + times * more``."""
     if rule.reward_code == CATEGORICAL:
         value = 0.0
         visits = 0.0
         paid = 0
         for k in range(pay.size):
-            count = float(pay[k] + more[k])
+            count = float(pay[k] + times * more[k])
             visits += count
             if count > 0:
                 paid += 1
@@ -173,11 +175,11 @@ def reward_term(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
             return value + log_gamma(half) - log_gamma(visits + half)
         return value - _x_log_x(visits) - rule.cost * (paid - 1)
     if rule.reward_code == GAUSSIAN:
-        visits = float(pay[0] + more[0])
+        visits = float(pay[0] + times * more[0])
         if visits < 0.5:
             return 0.0
-        total = float(pay[1] + more[1])
-        squares = float(pay[2] + more[2])
+        total = float(pay[1] + times * more[1])
+        squares = float(pay[2] + times * more[2])
         weight = float(rule.reward_prior[0])
         shape = float(rule.reward_prior[1])
         rate = float(rule.reward_prior[2])
@@ -249,7 +251,6 @@ def copy_blocks(blocks: Blocks) -> Blocks:
 def score(rule: Rule, blocks: Blocks) -> float:
     """Score a grouping from its blocks; empty groups do not count."""
     n_slots, n_actions = blocks.out.shape
-    nothing = np.zeros(blocks.pay.shape[2])
     n_groups = 0
     n_placed = 0
     for s in range(n_slots):
@@ -261,7 +262,7 @@ def score(rule: Rule, blocks: Blocks) -> float:
         value += group_term(rule, blocks.into[s], blocks.size[s])
         for a in range(n_actions):
             value += row_term(rule, blocks.out[s, a], n_groups)
-            value += reward_term(rule, blocks.pay[s, a], nothing)
+            value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
             for t in range(n_slots):
                 value += cell_term(rule, blocks.moves[s, a, t])
     return value

@@ -55,7 +55,6 @@ def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
     value = group_term(rule, blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
     value -= group_term(rule, blocks.into[k], blocks.size[k])
     value -= group_term(rule, blocks.into[m], blocks.size[m])
-    nothing = np.zeros(pay.shape[2])
     for a in range(moves.shape[1]):
         inner = moves[k, a, k] + moves[k, a, m] + moves[m, a, k] + moves[m, a, m]
         value += cell_term(rule, inner)
@@ -64,9 +63,9 @@ def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
         value += row_term(rule, out[k, a] + out[m, a], n_groups)
         value -= row_term(rule, out[k, a], n_groups) + row_term(rule, out[m, a], n_groups)
         if rule.reward_code != 0:
-            value += reward_term(rule, pay[k, a], pay[m, a])
-            value -= reward_term(rule, pay[k, a], nothing)
-            value -= reward_term(rule, pay[m, a], nothing)
+            value += reward_term(rule, pay[k, a], pay[m, a], 1)
+            value -= reward_term(rule, pay[k, a], pay[k, a], 0)
+            value -= reward_term(rule, pay[m, a], pay[m, a], 0)
     return value
 
 
@@ -94,18 +93,23 @@ def merge_gain(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
 @kernel
 def _unite(blocks: Blocks, k: int, m: int) -> None:
     """Add the counts of group m to those of group k; the labels stay."""
-    blocks.moves[k] += blocks.moves[m]
-    blocks.moves[m] = 0
-    blocks.moves[:, :, k] += blocks.moves[:, :, m]
-    blocks.moves[:, :, m] = 0
-    blocks.out[k] += blocks.out[m]
-    blocks.out[m] = 0
+    moves = blocks.moves
+    for a in range(moves.shape[1]):
+        for t in range(moves.shape[2]):
+            moves[k, a, t] += moves[m, a, t]
+            moves[m, a, t] = 0
+        for s in range(moves.shape[0]):
+            moves[s, a, k] += moves[s, a, m]
+            moves[s, a, m] = 0
+        blocks.out[k, a] += blocks.out[m, a]
+        blocks.out[m, a] = 0
+        for part in range(blocks.pay.shape[2]):
+            blocks.pay[k, a, part] += blocks.pay[m, a, part]
+            blocks.pay[m, a, part] = 0.0
     blocks.into[k] += blocks.into[m]
     blocks.into[m] = 0
     blocks.size[k] += blocks.size[m]
     blocks.size[m] = 0
-    blocks.pay[k] += blocks.pay[m]
-    blocks.pay[m] = 0.0
 
 
 @kernel

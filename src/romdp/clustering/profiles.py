@@ -13,8 +13,6 @@ from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import NO_REWARD
 from romdp.compiled import kernel
 
-NOTHING = np.zeros(3)  # the parts of no reward; no law has more
-
 
 class Profile(NamedTuple):
     """Room for the profile of one observation at a time; all zero between uses.
@@ -173,8 +171,8 @@ def gain(
             value += row_term(rule, before + profile.led[a], n_groups)
             value -= row_term(rule, before, n_groups)
         if rule.reward_code != NO_REWARD and parts[y, a].any():
-            value += reward_term(rule, blocks.pay[group, a], parts[y, a])
-            value -= reward_term(rule, blocks.pay[group, a], NOTHING[: parts.shape[2]])
+            value += reward_term(rule, blocks.pay[group, a], parts[y, a], 1)
+            value -= reward_term(rule, blocks.pay[group, a], parts[y, a], 0)
     reached, size = blocks.into[group], blocks.size[group]
     value += group_term(rule, reached + profile.used[2], size + 1)
     return value - group_term(rule, reached, size)

@@ -73,7 +73,7 @@ class Tables(NamedTuple):
 
 
 @kernel
-def _draw_reward(
+def draw_reward(
     law: int, mean: float, s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
 ) -> tuple[float, np.uint64, np.uint64, np.uint64, np.uint64]:
     """Draw a reward around its mean, always inside [0, 1]."""
@@ -148,7 +148,7 @@ def _run(
             status = FULL
             break
         a = table[y]
-        reward, s0, s1, s2, s3 = _draw_reward(law, mean[x, a], s0, s1, s2, s3)
+        reward, s0, s1, s2, s3 = draw_reward(law, mean[x, a], s0, s1, s2, s3)
         total += reward
         pair = x * n_actions + a
         taken[pair] += 1
@@ -196,7 +196,7 @@ def _walk(
         a = pick(action_keep, action_alias, y * n_actions, n_actions, word)
         observations[t] = y
         actions[t] = a
-        rewards[t], s0, s1, s2, s3 = _draw_reward(law, mean[x, a], s0, s1, s2, s3)
+        rewards[t], s0, s1, s2, s3 = draw_reward(law, mean[x, a], s0, s1, s2, s3)
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
         x = pick(move_keep, move_alias, (x * n_actions + a) * n_states, n_states, word)
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)

@@ -1,0 +1,1 @@
+"""The commands of ``romdp``, one file for each group of them."""

@@ -1,0 +1,163 @@
+"""The commands ``fit`` and ``apply``: hidden states behind logged decisions."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from romdp.errors import InvalidInputError
+
+_Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Parquet, CSV or Arrow files, folders of them, or globs.",
+        show_default=False,
+    ),
+]
+_Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+
+def fit_command(
+    files: _Files,
+    observation: Annotated[
+        str,
+        typer.Option("--observation", metavar="COLUMN", help="What was seen.", show_default=False),
+    ],
+    action: Annotated[
+        str | None, typer.Option("--action", metavar="COLUMN", help="What was then done.")
+    ] = None,
+    reward: Annotated[
+        str | None, typer.Option("--reward", metavar="COLUMN", help="What that brought.")
+    ] = None,
+    episode: Annotated[
+        str | None,
+        typer.Option(
+            "--episode",
+            metavar="COLUMN",
+            help="Whose row it is.",
+            show_default="one long episode",
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--order", metavar="COLUMN", help="What rises within an episode; it is checked."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write the model here; else only print it."),
+    ] = None,
+    states: Annotated[
+        int | None,
+        typer.Option("--states", min=1, help="Hidden states.", show_default="as the data say"),
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help="likelihood or overlap.")] = "likelihood",
+    holdout: Annotated[
+        float, typer.Option("--holdout", help="Share of episodes that judge the model.")
+    ] = 0.2,
+    ends: Annotated[
+        str,
+        typer.Option("--ends", help="After an episode: truncated (unknown) or restart."),
+    ] = "truncated",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort each episode by --order.")] = False,
+    delta: Annotated[
+        float, typer.Option("--delta", help="Chance that the widths may fail.")
+    ] = 0.05,
+    rare: Annotated[int, typer.Option("--rare", min=0, help="Fewer tries are hardly any.")] = 30,
+    max_observations: Annotated[
+        int, typer.Option("--max-observations", min=1, help="More are refused.")
+    ] = 1_000_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same model.")] = 0,
+    workers: _Workers = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Find the hidden states behind a log, the MDP between them and its best policy."""
+    from romdp.logs.fitting import fit
+    from romdp.model.files import refuse_foreign
+
+    if out is not None:
+        refuse_foreign(out)
+    with _Progress(quiet) as progress:
+        model = fit(
+            files,
+            observation,
+            action,
+            reward,
+            episode,
+            order,
+            n_states=states,
+            method=method,
+            seed=seed,
+            holdout=holdout,
+            ends=ends,
+            sort=sort,
+            delta=delta,
+            rare=rare,
+            workers=workers,
+            max_observations=max_observations,
+            progress=progress,
+        )
+    typer.echo(str(model))
+    if out is not None:
+        model.save(out)
+        typer.echo(f"\nwrote {out}")
+
+
+def apply_command(
+    directory: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="What `romdp fit` wrote.", show_default=False)
+    ],
+    files: _Files,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FILE", help="A .parquet, .csv or .arrow file.", show_default=False
+        ),
+    ],
+    observation: Annotated[
+        str | None,
+        typer.Option(
+            "--observation",
+            metavar="COLUMN",
+            help="What is seen.",
+            show_default="as in the log",
+        ),
+    ] = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Add hidden state, margin and recommended action to a table."""
+    from romdp.logs.applying import apply_model
+    from romdp.model.files import load_model
+
+    model = load_model(directory)
+    if any(out.resolve() == Path(file).resolve() for file in files):
+        raise InvalidInputError(f"{out} is what is read; write to another file")
+    with _Progress(quiet) as progress:
+        n_rows = apply_model(model, files, out, observation, progress=progress)
+    typer.echo(f"wrote {out}: {n_rows:,} rows")
+
+
+class _Progress:
+    """Counts rows on the terminal while there is one to see it."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._shows = not quiet and sys.stderr.isatty()
+        self._rows = 0
+
+    def __enter__(self) -> Callable[[int], None] | None:
+        return self._add if self._shows else None
+
+    def _add(self, rows: int) -> None:
+        self._rows += rows
+        typer.echo(f"\r{self._rows:,} rows ", nl=False, err=True)
+
+    def __exit__(self, *error: object) -> None:
+        if self._rows:
+            typer.echo("", err=True)

@@ -1,0 +1,161 @@
+"""Agents by name, as a comparison makes them.
+
+All optimistic agents of a comparison use the same confidence sets, so that what differs between
+their curves is the agent.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from romdp.agents.agent import Agent
+from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, Oracle, TwoPhase
+from romdp.clustering.spectral import Spectral
+from romdp.confidence import Hoeffding
+from romdp.errors import InvalidInputError
+from romdp.mdp import MDP
+from romdp.romdp import ROMDP, as_romdp
+from romdp.validation import choice, real_number
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the agents of a comparison share.
+
+    Parameters
+    ----------
+    scale, constants
+        Of the confidence sets of all optimistic agents; see `Hoeffding`.
+    delta
+        The chance that the truth may lie outside them.
+    unknown_states
+        Whether SL-UCRL is not told the number of hidden states.
+    factor
+        On SL-UCRL's bound and on its overlap widths; by default 1, and 0.5 for an MDP, where
+        there are no hidden states to find (`fig:comparisonCar`).
+    constant
+        C in the bound of ``sl-ucrl-paper``, which the paper does not give.
+    """
+
+    scale: float = 1.0
+    constants: Literal["paper", "jaksch"] = "paper"
+    delta: float = 0.05
+    unknown_states: bool = False
+    factor: float | None = None
+    constant: float = 1.0
+
+    def __post_init__(self) -> None:
+        Hoeffding(self.scale, self.constants)  # checks them
+        real_number(self.delta, "delta", 0.0, 1.0, open_low=True, open_high=True)
+        if not isinstance(self.unknown_states, bool):
+            raise InvalidInputError(
+                f"unknown_states is {self.unknown_states!r}; pass true or false"
+            )
+        if self.factor is not None:
+            real_number(self.factor, "factor", 0.0)
+        real_number(self.constant, "constant", 0.0)
+
+    @property
+    def confidence(self) -> Hoeffding:
+        """The confidence sets of all optimistic agents."""
+        return Hoeffding(self.scale, self.constants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"Hoeffding confidence sets with the constants of {self.constants!r} times "
+            f"{self.scale:g}, delta {self.delta:g}"
+        )
+
+
+Maker = Callable[[ROMDP, Settings, int | None, float], Agent]
+
+
+def _sl_ucrl(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
+    return SLUCRL(n_states, settings.confidence, settings.delta, factor=factor)
+
+
+def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
+    spectral = Spectral(
+        solver="power", bound="constant", constant=settings.constant, factor=factor, verify=False
+    )
+    return SLUCRL(
+        n_states,
+        settings.confidence,
+        settings.delta,
+        spectral=spectral,
+        factor=factor,
+        counting="paper",
+    )
+
+
+def _sl_ucrl_matrix(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
+    spectral = Spectral(method="matrix", factor=factor, verify=factor == 1.0)
+    return SLUCRL(n_states, settings.confidence, settings.delta, spectral=spectral, factor=factor)
+
+
+AGENTS: dict[str, Maker] = {
+    "sl-ucrl": _sl_ucrl,
+    "sl-ucrl-paper": _sl_ucrl_paper,
+    "sl-ucrl-matrix": _sl_ucrl_matrix,
+    "lc-ucrl": lambda world, settings, *_: LCUCRL(settings.confidence, settings.delta),
+    "lc-psrl": lambda *_: LCPSRL(),
+    "ucrl2": lambda world, settings, *_: UCRL2(settings.confidence, settings.delta),
+    "psrl": lambda *_: PSRL(),
+    "oracle": lambda world, settings, *_: Oracle(
+        world.labels, confidence=settings.confidence, delta=settings.delta
+    ),
+    "oracle-psrl": lambda world, *_: Oracle(world.labels, planner="posterior"),
+    "two-phase": lambda world, settings, *_: TwoPhase(settings.confidence, settings.delta),
+}
+"""Makers of the agents that `romdp.play` plays."""
+
+BASELINES = ("dqn", "q-learning")
+"""Agents with a loop of their own, which `romdp.baselines` plays."""
+
+_NEEDED = {"dqn": ("torch", "stable_baselines3"), "q-learning": ()}
+
+
+def make_agent(name: str, world: ROMDP | MDP, settings: Settings | None = None) -> Agent:
+    """Make an agent by its name, for a world.
+
+    Only the oracles read the true labels; SL-UCRL is told their number unless the settings say
+    otherwise. An MDP has no hidden states that could be told.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(seed=0)
+    >>> make_agent("sl-ucrl-matrix", world, Settings(scale=0.1)).name
+    'sl-ucrl-matrix'
+    """
+    chosen = settings or Settings()
+    maker = AGENTS[choice(name, "agent", AGENTS)]
+    told = not chosen.unknown_states and not isinstance(world, MDP)
+    hidden = as_romdp(world)
+    factor = chosen.factor
+    if factor is None:
+        factor = 0.5 if isinstance(world, MDP) else 1.0
+    return replace(maker(hidden, chosen, hidden.n_states if told else None, factor), name=name)
+
+
+def check_agents(names: Sequence[str]) -> None:
+    """Refuse names that are unknown or given twice."""
+    for name in names:
+        choice(name, "agent", (*AGENTS, *BASELINES))
+        if names.count(name) > 1:
+            raise InvalidInputError(f"agent {name!r} is given twice")
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """Refuse agents that need what is not installed here."""
+    for name in names:
+        needed = ("romdp.baselines", *_NEEDED[name]) if name in BASELINES else ()
+        if not all(find_spec(module) for module in needed):
+            raise InvalidInputError(
+                f"agent {name!r} needs what is not installed: pip install 'romdp[dqn]'"
+            )

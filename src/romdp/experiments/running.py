@@ -1,0 +1,215 @@
+"""Doing an experiment: the work of one run, and all that are missing."""
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from romdp import __version__
+from romdp.errors import MisuseError, StorageError, StructureError, WriteError
+from romdp.executors import Executor, Here
+from romdp.experiments.catalogue import BASELINES, Settings, check_installed, make_agent
+from romdp.experiments.directory import RunDirectory, forget
+from romdp.experiments.specification import RunSpec
+from romdp.experiments.summary import summarise
+from romdp.experiments.tables import (
+    EPOCHS,
+    FACTS,
+    FIGURES,
+    GROUPS,
+    epochs_table,
+    figures_table,
+    grouping_facts,
+    groups_table,
+    to_parquet,
+)
+from romdp.experiments.watching import Progress, Silent, Watcher
+from romdp.experiments.worlds import WorldSpec
+from romdp.mdp import MDP
+from romdp.playing import Epoch, Run, epochs
+from romdp.romdp import ROMDP, as_romdp
+
+_EVERY = 0.2  # seconds between two reports of one run
+_VERSIONS = ("romdp", "numpy", "scipy", "numba", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run, with everything that a worker needs to do it."""
+
+    run: RunSpec
+    world: WorldSpec
+    observations: int | None
+    settings: Settings
+    steps: int
+    seed: int
+    checkpoint: str
+    checkpoint_seconds: float
+    romdp: str = __version__
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a worker sends back: the files of the run by their endings, and its facts."""
+
+    files: dict[str, bytes]
+    facts: dict[str, Any]
+
+
+def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
+    """Do one run: what executors are given as work."""
+    if task.romdp != __version__:
+        raise MisuseError(f"this worker has romdp {__version__}, the experiment {task.romdp}")
+    started = time.perf_counter()
+    world = task.world.make(task.observations, task.run.replicate)
+    hidden = as_romdp(world)
+    run, resumed = _play(task, world, tell)
+    facts = {
+        "id": task.run.id,
+        "regret": float(run.regret[-1]),
+        "n_clusters": run.partition.n_clusters,
+        "gain": _gain(hidden),
+        **grouping_facts(run, hidden.labels),
+        "resumed": resumed,  # the wall time then is that of the last part
+        "seconds": time.perf_counter() - started,
+        "machine": f"{platform.system()} {platform.machine()} {platform.python_version()}",
+        "versions": {name: version(name) for name in _VERSIONS},
+    }
+    if not np.isfinite(facts["regret"]):
+        facts["regret"] = None
+    text = json.dumps(facts, indent=2, allow_nan=False) + "\n"
+    return Finished(
+        {
+            FIGURES: to_parquet(figures_table(task.run, run)),
+            EPOCHS: to_parquet(epochs_table(task.run, run)),
+            GROUPS: to_parquet(groups_table(task.run, run, hidden.labels)),
+            FACTS: text.encode(),
+        },
+        facts,
+    )
+
+
+def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> tuple[Run, bool]:
+    seed = task.run.stream(task.seed)
+    tell(Progress(0, 0.0, task.run.n_observations))
+    if task.run.agent in BASELINES:
+        from romdp.baselines import play_baseline
+
+        return play_baseline(task.run.agent, world, task.steps, seed), False
+    agent = make_agent(task.run.agent, world, task.settings)
+    checkpoint = Path(task.checkpoint)
+    # A worker elsewhere may not see the directory: it plays without a checkpoint.
+    kept = checkpoint if checkpoint.parent.is_dir() else None
+    begin = dict[str, Any](checkpoint=kept, checkpoint_seconds=task.checkpoint_seconds)
+    try:
+        playing = epochs(agent, world, task.steps, seed, **begin)
+    except WriteError:
+        raise
+    except StorageError:  # damaged, or of another version: the run is the same from its start
+        forget(checkpoint)
+        playing = epochs(agent, world, task.steps, seed, **begin)
+    resumed = playing.state.step > 0
+    report = _now_and_then(tell)
+    for epoch in playing:
+        report(epoch)
+    return playing.run, resumed
+
+
+def _now_and_then(tell: Callable[[Progress], None]) -> Callable[[Epoch], None]:
+    last = time.monotonic()
+
+    def report(epoch: Epoch) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _EVERY:
+            last = now
+            tell(Progress(epoch.start + epoch.length, float(epoch.regret), epoch.n_clusters))
+
+    return report
+
+
+def _gain(world: ROMDP) -> float | None:
+    try:
+        return world.hidden.gain
+    except StructureError:
+        return None
+
+
+def run_experiment(
+    directory: RunDirectory,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+    *,
+    checkpoint_seconds: float = 30.0,
+) -> list[RunSpec]:
+    """Do all runs that are missing, and summarise.
+
+    A run that fails leaves its error in the directory and stops no other. Whatever ends this
+    early, a second call does exactly what is then missing, and the tables are the same to the
+    bit.
+
+    Parameters
+    ----------
+    directory
+        As `RunDirectory.create` or `RunDirectory.open` gives it.
+    executor
+        Where the work runs: `Here` by default, `Processes` or `Dask`.
+    watcher
+        Is told how far it is.
+    checkpoint_seconds
+        How often a run under way is kept.
+
+    Returns
+    -------
+    list of RunSpec
+        The runs that failed.
+    """
+    watch = watcher or Silent()
+    failed: list[RunSpec] = []
+    with directory.alone():
+        directory.prepare()
+        todo = directory.missing
+        check_installed({run.agent for run in todo})
+        directory.sweep(todo)
+        tasks = [_task(directory, run, checkpoint_seconds) for run in todo]
+        n_runs = len(directory.experiment.runs)
+        with watch.watching(n_runs, n_runs - len(todo), directory.experiment.steps):
+            outcomes = (executor or Here()).run(
+                do_task,
+                tasks,
+                # A cluster turns what is told into plain tuples.
+                lambda worker, index, told: watch.progress(worker, todo[index], Progress(*told)),
+            )
+            with closing(outcomes):  # type: ignore[type-var]
+                for outcome in outcomes:
+                    run = todo[outcome.index]
+                    if outcome.error is None:
+                        directory.store(run, outcome.value.files)
+                        watch.finished(run, outcome.value.facts)
+                    else:
+                        directory.store_error(run, outcome.error)
+                        failed.append(run)
+                        watch.failed(run, outcome.error)
+        directory.write_summary(summarise(directory))
+    return failed
+
+
+def _task(directory: RunDirectory, run: RunSpec, checkpoint_seconds: float) -> Task:
+    experiment = directory.experiment
+    return Task(
+        run,
+        experiment.world(run.world),
+        None if experiment.observations is None else run.n_observations,
+        experiment.settings,
+        experiment.steps,
+        experiment.seed,
+        str(directory.checkpoint(run).resolve()),
+        checkpoint_seconds,
+    )

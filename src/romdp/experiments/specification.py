@@ -1,0 +1,231 @@
+"""An experiment as data: worlds, agents, steps and seeds; and the runs it is made of."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from romdp import __version__
+from romdp.errors import InvalidInputError, StorageError
+from romdp.experiments.catalogue import Settings, check_agents
+from romdp.experiments.worlds import FileWorld, NamedWorld, WorldSpec, safe_name, world_from
+from romdp.randomness import stream
+from romdp.validation import choice, whole_number
+
+KIND, VERSION = "romdp experiment", 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run of an experiment.
+
+    Attributes
+    ----------
+    agent, world
+        Their names in tables.
+    n_observations
+        Of the world.
+    replicate
+        The column ``seed`` of tables: the number of the world's draw and of the run.
+    """
+
+    agent: str
+    world: str
+    n_observations: int
+    replicate: int
+
+    @property
+    def id(self) -> str:
+        """The name of the run's files.
+
+        Examples
+        --------
+        >>> RunSpec("ucrl2", "grid", 190, 3).id
+        'ucrl2-grid-Y190-s3'
+        """
+        return safe_name(f"{self.agent}-{self.world}-Y{self.n_observations}-s{self.replicate}")
+
+    def stream(self, seed: int) -> np.random.SeedSequence:
+        """Return the run's own stream of randomness.
+
+        It depends on nothing but the experiment's seed and this run, so that any run can be
+        repeated alone, in any order and on any number of workers.
+        """
+        names = (self.world, str(self.n_observations), self.agent)
+        return stream(seed, *map(_word, names), self.replicate)
+
+
+def _word(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Agents that are compared on worlds.
+
+    Every agent meets the same worlds: replicate r of a world is drawn with the seed r. The run
+    itself has a stream of its own, see `RunSpec.stream`.
+
+    Parameters
+    ----------
+    worlds
+        What they play in: names, files, or what `world_from` reads.
+    agents
+        Names in the catalogue.
+    observations
+        The numbers of observations, one world for each; None for the worlds' own.
+    steps
+        Of each run.
+    seeds
+        Replicates of each agent in each world.
+    seed
+        Of the whole experiment.
+    settings
+        What the agents share.
+
+    Examples
+    --------
+    >>> small = Experiment(("random-romdp",), ("ucrl2", "oracle"), (10, 20), steps=1e4, seeds=2)
+    >>> len(small.runs)
+    8
+    >>> Experiment.from_dict(small.to_dict()) == small
+    True
+    """
+
+    worlds: tuple[WorldSpec, ...]
+    agents: tuple[str, ...]
+    observations: tuple[int, ...] | None = None
+    steps: int = 100_000
+    seeds: int = 5
+    seed: int = 0
+    settings: Settings = field(default_factory=Settings)
+    cells: tuple[tuple[WorldSpec, int], ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        put("worlds", tuple(_world(spec) for spec in _some(self.worlds, "worlds")))
+        put("agents", _some(self.agents, "agents"))
+        check_agents(self.agents)
+        put("steps", whole_number(self.steps, "steps", 1))
+        put("seeds", whole_number(self.seeds, "seeds", 1))
+        put("seed", whole_number(self.seed, "seed", 0))
+        if self.observations is not None:
+            sizes = _some(self.observations, "observations")
+            put("observations", tuple(whole_number(y, "observations", 1) for y in sizes))
+            _no_twins(self.observations, "observations")
+        _no_twins([spec.label for spec in self.worlds], "world", "; give each a label of its own")
+        put("cells", tuple(self._cells()))
+
+    def _cells(self) -> list[tuple[WorldSpec, int]]:
+        """Pair worlds with their numbers of observations; makes each once, so that bad ones show.
+
+        Files and worlds such as grids have a number of observations of their own.
+        """
+        cells: list[tuple[WorldSpec, int]] = []
+        for spec in self.worlds:
+            if self.observations is not None and not spec.takes_observations:
+                raise InvalidInputError(
+                    f"the number of observations of world {spec.label!r} cannot be chosen; "
+                    "leave observations out"
+                )
+            for wanted in self.observations or (None,):
+                world = spec.make(wanted, 0)
+                # An MDP that cannot be observed otherwise than by its states.
+                cells.append((spec, getattr(world, "n_observations", world.n_states)))
+        return cells
+
+    @property
+    def runs(self) -> tuple[RunSpec, ...]:
+        """All runs, replicate by replicate, so that a part of them is a smaller comparison."""
+        return tuple(
+            RunSpec(agent, spec.label, n_observations, replicate)
+            for replicate in range(self.seeds)
+            for spec, n_observations in self.cells
+            for agent in self.agents
+        )
+
+    def world(self, label: str) -> WorldSpec:
+        """Return the world that tables call by this label."""
+        return next(spec for spec in self.worlds if spec.label == label)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``experiment.json`` holds."""
+        return {
+            "kind": KIND,
+            "version": VERSION,
+            "worlds": [spec.to_dict() for spec in self.worlds],
+            "observations": None if self.observations is None else list(self.observations),
+            "agents": list(self.agents),
+            "agent_settings": self.settings.to_dict(),
+            "steps": self.steps,
+            "seeds": self.seeds,
+            "seed": self.seed,
+            "romdp": __version__,
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any, directory: Path | None = None) -> "Experiment":
+        """Read what `to_dict` gave, or what a person wrote: what is left out has its default.
+
+        Parameters
+        ----------
+        content
+            A table with the entries of ``experiment.json``.
+        directory
+            The run directory, where it keeps copies of world files.
+        """
+        if not isinstance(content, Mapping):
+            raise InvalidInputError("an experiment is a table of entries such as steps = 1e6")
+        if content.get("kind", KIND) != KIND:
+            raise StorageError(f"this holds a {content['kind']}, not a {KIND}")
+        if content.get("version", VERSION) != VERSION:
+            raise StorageError(
+                f"the experiment has format version {content['version']}; this romdp reads "
+                f"version {VERSION}"
+            )
+        for key in content:
+            choice(key, "entry of an experiment", _ENTRIES)
+        settings = content.get("agent_settings", {})
+        if not isinstance(settings, Mapping):
+            raise InvalidInputError("agent_settings must be a table such as scale = 0.1")
+        for key in settings:
+            choice(key, "agent setting", [entry.name for entry in fields(Settings)])
+        given = {key: content[key] for key in ("steps", "seeds", "seed") if key in content}
+        worlds = _some(content.get("worlds", ("random-romdp",)), "worlds")
+        return cls(
+            tuple(world_from(world, directory) for world in worlds),
+            content.get("agents", ("sl-ucrl", "ucrl2", "oracle")),
+            content.get("observations"),
+            settings=Settings(**settings),
+            **given,
+        )
+
+
+_ENTRIES = (
+    *("kind", "version", "worlds", "observations", "agents", "agent_settings"),
+    *("steps", "seeds", "seed", "romdp"),
+)
+
+
+def _world(spec: Any) -> WorldSpec:
+    return spec if isinstance(spec, NamedWorld | FileWorld) else world_from(spec)
+
+
+def _some(values: Any, name: str) -> tuple[Any, ...]:
+    """Check a list that must not be empty."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidInputError(f"{name} is {values!r}; pass a list")
+    if not values:
+        raise InvalidInputError(f"{name} is an empty list; pass at least one")
+    return tuple(values)
+
+
+def _no_twins(values: Sequence[Any], name: str, hint: str = "") -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise InvalidInputError(f"{name} {value!r} is given twice{hint}")

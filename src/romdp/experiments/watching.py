@@ -1,0 +1,194 @@
+"""Looking on while an experiment runs: silently, in plain lines, or live on a terminal."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import IO, Any, NamedTuple, Protocol
+
+from romdp.experiments.specification import RunSpec
+
+_MOST_LINES = 16  # of workers on a terminal
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    step: int
+    regret: float
+    n_clusters: int
+
+
+class Watcher(Protocol):
+    """What is told how far an experiment is."""
+
+    def watching(self, n_runs: int, n_done: int, steps: int) -> AbstractContextManager[None]:
+        """Begin and end."""
+        ...
+
+    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
+        """Hear how far a run is."""
+        ...
+
+    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
+        """Hear that a run is done."""
+        ...
+
+    def failed(self, run: RunSpec, error: str) -> None:
+        """Hear that a run failed."""
+        ...
+
+
+class Silent:
+    """Says nothing."""
+
+    @contextmanager
+    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
+        """Begin and end."""
+        yield
+
+    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
+        """Hear how far a run is."""
+
+    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
+        """Hear that a run is done."""
+
+    def failed(self, run: RunSpec, error: str) -> None:
+        """Hear that a run failed."""
+
+
+class Plain:
+    """Writes a line for each run that ends.
+
+    Parameters
+    ----------
+    stream
+        Where to.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._count = self._total = 0
+
+    @contextmanager
+    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
+        """Begin and end."""
+        self._total, self._count = n_runs, n_done
+        before = f", {n_done} done before" if n_done else ""
+        self._write(f"{n_runs} run{'s' if n_runs != 1 else ''} of {steps:,} steps{before}")
+        yield
+
+    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
+        """Hear how far a run is, and keep it to itself."""
+
+    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
+        """Write what came of a run."""
+        self._end(run, _outcome(facts))
+
+    def failed(self, run: RunSpec, error: str) -> None:
+        """Write why a run failed."""
+        self._end(run, f"FAILED: {last_line(error)}")
+
+    def _end(self, run: RunSpec, text: str) -> None:
+        self._count += 1
+        self._write(f"[{self._count}/{self._total}] {run.id}: {text}")
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+class Live:
+    """Shows a bar for all runs with the time left, and a line for each worker.
+
+    Parameters
+    ----------
+    console
+        A ``rich.console.Console``; stderr by default.
+    """
+
+    def __init__(self, console: Any = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[facts]}"),
+            console=console or Console(stderr=True),
+            transient=True,
+            speed_estimate_period=600,
+        )
+        self._lines: dict[str, Any] = {}  # of workers
+        self._shown: dict[str, RunSpec] = {}  # the run on each line
+        self._under_way: dict[RunSpec, int] = {}  # steps of the runs that have not ended
+        self._ended: set[RunSpec] = set()
+        self._total = self._before = 0
+        self._steps = 1
+
+    @contextmanager
+    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
+        """Begin and end."""
+        self._total, self._before, self._steps = n_runs, n_done, steps
+        with self._bars:
+            # What was done before tells nothing about the speed: the bar is for the rest.
+            self._all = self._bars.add_task("all runs", total=(n_runs - n_done) * steps, facts="")
+            self._update()
+            yield
+
+    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
+        """Show how far a run is."""
+        if run in self._ended:  # news from a cluster may be late
+            return
+        self._under_way[run] = progress.step
+        self._update()
+        if worker not in self._lines:
+            if len(self._lines) >= _MOST_LINES:
+                return
+            self._lines[worker] = self._bars.add_task(worker, total=self._steps, facts="")
+        line = self._lines[worker]
+        if self._shown.get(worker) != run:
+            self._shown[worker] = run
+            self._bars.reset(line)
+        facts = f"{run.id}: regret {progress.regret:,.0f}, {progress.n_clusters} groups"
+        self._bars.update(line, completed=progress.step, facts=facts)
+
+    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
+        """Count a run."""
+        self._end(run)
+
+    def failed(self, run: RunSpec, error: str) -> None:
+        """Count a run, and leave a line that stays."""
+        self._bars.console.print(f"{run.id}: FAILED: {last_line(error)}", markup=False)
+        self._end(run)
+
+    def _end(self, run: RunSpec) -> None:
+        self._ended.add(run)
+        self._under_way.pop(run, None)
+        for worker, shown in self._shown.items():
+            if shown == run:
+                self._bars.update(self._lines[worker], completed=self._steps)
+        self._update()
+
+    def _update(self) -> None:
+        part = sum(list(self._under_way.values()))
+        done = self._before + len(self._ended)
+        self._bars.update(
+            self._all,
+            completed=len(self._ended) * self._steps + part,
+            facts=f"{done} of {self._total} runs",
+        )
+
+
+def _outcome(facts: Mapping[str, Any]) -> str:
+    regret = facts["regret"]
+    text = "regret unknown" if regret is None else f"regret {regret:,.1f}"
+    exact = ", exact" if facts["exact"] else ""
+    return f"{text}, {facts['n_clusters']} groups{exact}, {facts['seconds']:.1f} s"
+
+
+def last_line(text: str) -> str:
+    """Return the line of a traceback that says what went wrong."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"

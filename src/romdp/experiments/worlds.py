@@ -1,0 +1,183 @@
+"""The worlds of an experiment, as data: by name and arguments, or by file and hash."""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from romdp.errors import InvalidInputError, StorageError
+from romdp.mdp import MDP
+from romdp.romdp import ROMDP
+from romdp.validation import choice
+from romdp.worlds.catalogue import WORLDS, load_world, make
+
+_STATES_ARE_OBSERVATIONS = ("random-mdp",)
+
+
+def safe_name(text: str) -> str:
+    """Keep of a name what any file system takes.
+
+    Examples
+    --------
+    >>> safe_name("my world/3")
+    'my_world_3'
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+
+
+@dataclass(frozen=True)
+class NamedWorld:
+    """A world that is made anew for each replicate.
+
+    Parameters
+    ----------
+    name
+        In the catalogue `romdp.worlds.WORLDS`.
+    arguments
+        All but the seed, which is the replicate's number, and the number of observations, which
+        the experiment says; what is left out has its default.
+    label
+        What tables call it; the name by default.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        choice(self.name, "world", WORLDS)
+        parameters = self._parameters
+        if not isinstance(self.arguments, Mapping):
+            raise InvalidInputError(
+                f"arguments of world {self.name!r} are {self.arguments!r}; pass a table of them"
+            )
+        for argument in self.arguments:
+            choice(argument, f"argument of world {self.name!r}", parameters)
+        # Defaults are written out: an experiment stays what it was when they change.
+        full = {
+            name: self.arguments.get(name, _plain(parameter.default))
+            for name, parameter in parameters.items()
+        }
+        object.__setattr__(self, "arguments", full)
+        object.__setattr__(self, "label", safe_name(self.label or self.name))
+
+    @property
+    def _parameters(self) -> dict[str, inspect.Parameter]:
+        """What may be given as an argument."""
+        apart = {"seed", "n_observations"}
+        if self.name in _STATES_ARE_OBSERVATIONS:
+            apart.add("n_states")
+        parameters = inspect.signature(WORLDS[self.name]).parameters
+        return {name: value for name, value in parameters.items() if name not in apart}
+
+    @property
+    def takes_observations(self) -> bool:
+        """Whether the number of observations can be chosen."""
+        parameters = inspect.signature(WORLDS[self.name]).parameters
+        return "n_observations" in parameters or self.name in _STATES_ARE_OBSERVATIONS
+
+    def make(self, n_observations: int | None, replicate: int) -> ROMDP | MDP:
+        """Make the world of a replicate; worlds without randomness are the same for all."""
+        arguments = dict(self.arguments)
+        if "seed" in inspect.signature(WORLDS[self.name]).parameters:
+            arguments["seed"] = replicate
+        if n_observations is not None:
+            mdp = self.name in _STATES_ARE_OBSERVATIONS
+            arguments["n_states" if mdp else "n_observations"] = n_observations
+        return make(self.name, **arguments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"name": self.name, "arguments": dict(self.arguments), "label": self.label}
+
+
+@dataclass(frozen=True)
+class FileWorld:
+    """A world that was read from a file: the same one for every replicate.
+
+    Parameters
+    ----------
+    file
+        Where it was read; only its hash tells which world it is.
+    sha256
+        Of the file's content.
+    label
+        What tables call it; the file's name by default.
+    world
+        What was read.
+    """
+
+    file: str = field(compare=False)
+    sha256: str
+    label: str
+    world: ROMDP | MDP = field(compare=False, repr=False)
+
+    takes_observations = False
+
+    @classmethod
+    def read(cls, path: str | Path, label: str = "", sha256: str | None = None) -> "FileWorld":
+        """Read a world file; with ``sha256``, only if it is that very file."""
+        try:
+            found = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+        if sha256 is not None and found != sha256:
+            raise StorageError(f"{path} is not the world of this experiment: it was changed")
+        return cls(str(path), found, safe_name(label or Path(path).stem), load_world(path))
+
+    def make(self, n_observations: int | None, replicate: int) -> ROMDP | MDP:
+        """Return the world."""
+        return self.world
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"file": self.file, "sha256": self.sha256, "label": self.label}
+
+
+WorldSpec = NamedWorld | FileWorld
+
+
+def world_from(content: Any, directory: Path | None = None) -> WorldSpec:
+    """Read what ``to_dict`` gave; files are looked for in a run directory, if one is given.
+
+    A plain string is the name of a world or the path of a file.
+    """
+    if isinstance(content, str):
+        is_file = content not in WORLDS and (content.endswith(".npz") or Path(content).is_file())
+        content = {"file": content} if is_file else {"name": content}
+    if not isinstance(content, Mapping) or ("file" in content) == ("name" in content):
+        raise InvalidInputError(
+            f"world is {content!r}; give it a name (such as 'random-romdp') or a file"
+        )
+    keys = ("file", "sha256", "label") if "file" in content else ("name", "arguments", "label")
+    for key in content:
+        choice(key, "entry of a world", keys)
+    label = _text(content.get("label", ""), "label of a world")
+    if "name" in content:
+        return NamedWorld(
+            _text(content["name"], "name of a world"), content.get("arguments", {}), label
+        )
+    path, sha256 = Path(_text(content["file"], "file of a world")), content.get("sha256")
+    if directory is None:
+        return FileWorld.read(path, label, sha256)
+    kept = FileWorld.read(directory / kept_file(str(sha256)), label, sha256)
+    return FileWorld(str(path), kept.sha256, kept.label, kept.world)
+
+
+def kept_file(sha256: str) -> str:
+    """Say where a run directory keeps its copy of a world file."""
+    return f"worlds/{safe_name(sha256[:16])}.npz"
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} is {value!r}; pass text")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Write a default as JSON would give it back."""
+    return list(value) if isinstance(value, tuple) else value

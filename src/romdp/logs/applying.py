@@ -1,0 +1,180 @@
+"""Add hidden states and recommended actions to a table, batch by batch."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from romdp.errors import InvalidInputError
+from romdp.logs.columns import Columns, kind_of
+from romdp.logs.sources import BATCH_ROWS, CsvPiece, Piece, Wanted, open_source
+from romdp.model.latent import LatentModel
+from romdp.storage import write_atomic
+
+ADDED = ("hidden_state", "margin", "recommended_action")
+"""The columns that are added: the state, how sure it is (log odds), and what to do."""
+
+OUTPUTS = (".parquet", ".csv", ".arrow")
+"""The names of files that can be written end in one of these."""
+
+
+def apply_model(
+    model: LatentModel,
+    data: Any,
+    out: str | os.PathLike[str],
+    observation: str | None = None,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    progress: Callable[[int], object] | None = None,
+) -> int:
+    """Write a table with the columns `ADDED` beside its own; return its number of rows.
+
+    Where an observation is missing, or the model does not know it, the three are empty: there
+    is no guess. The file is written whole or not at all.
+
+    Parameters
+    ----------
+    model
+        What was learned.
+    data
+        As for `romdp.fit`.
+    out
+        A file that ends in .parquet, .csv or .arrow.
+    observation
+        The column of observations; by default called as in the log that was learned from.
+    batch_rows
+        Rows to look at together.
+    progress
+        Called with the number of rows of every batch that was written.
+    """
+    column = observation or model.columns.get("observation")
+    if column is None:
+        raise InvalidInputError("observation is missing: name the column that holds what was seen")
+    target = Path(out)
+    if target.suffix not in OUTPUTS:
+        raise InvalidInputError(f"cannot write {target}: it must end in {', '.join(OUTPUTS)}")
+    if target.is_dir():
+        raise InvalidInputError(f"cannot write {target}: it is a directory; name a file")
+    pieces = open_source(data)
+    names = _checked(model, pieces, column)
+    batches = _answers(model, pieces, column, names, batch_rows)
+    n_rows = 0
+
+    def write(file: IO[bytes]) -> None:
+        nonlocal n_rows
+        first = next(batches, None)
+        if first is None:
+            raise InvalidInputError(f"{pieces[0].label} holds no rows")
+        with closing(_writer(file, target.suffix, first.schema)) as writer:
+            batch: Any = first
+            while batch is not None:
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+                if progress is not None:
+                    progress(batch.num_rows)
+                batch = next(batches, None)
+
+    write_atomic(target, write)
+    return n_rows
+
+
+def _checked(model: LatentModel, pieces: Sequence[Piece], column: str) -> list[str]:
+    """Check the files before anything is written; return the columns, the same in all."""
+    import pyarrow as pa
+
+    of_model = kind_of(pa.array(model.observation_names).type)
+    first: list[str] | None = None
+    for piece in {piece.label: piece for piece in pieces}.values():
+        types = piece.types
+        kind = Columns(column).check(types, piece.label)[column]
+        if not isinstance(piece, CsvPiece) and kind != of_model:
+            raise InvalidInputError(
+                f"column {column!r} of {piece.label} holds {kind} values, the model knows "
+                f"observations as {of_model} values; convert the column"
+            )
+        taken = [name for name in ADDED if name in types]
+        if taken:
+            raise InvalidInputError(
+                f"{piece.label} has a column {taken[0]!r} already; rename or drop it first"
+            )
+        first = list(types) if first is None else first
+        if list(types) != first:
+            raise InvalidInputError(
+                f"the columns of {piece.label} are not those of {pieces[0].label}; apply the "
+                "model to each alone"
+            )
+    assert first is not None
+    return first
+
+
+def _answers(
+    model: LatentModel, pieces: Sequence[Piece], column: str, names: list[str], batch_rows: int
+) -> Iterator[Any]:
+    import pyarrow as pa
+
+    schema: Any = None
+    for piece in pieces:
+        as_text = isinstance(piece, CsvPiece)
+        known = {str(n) if as_text else n: i for i, n in enumerate(model.observation_names)}
+        # Lines of a CSV file pass through as text, so that nothing in them changes.
+        wanted = Wanted(tuple(names), ()) if as_text else Wanted((column,), (), others=tuple(names))
+        for batch in piece.batches(wanted, batch_rows):
+            answer = _answer(model, batch.select(names), column, known)
+            schema = answer.schema if schema is None else schema
+            if answer.schema != schema:
+                try:
+                    answer = pa.Table.from_batches([answer]).cast(schema).combine_chunks()
+                    answer = answer.to_batches()[0]
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                    raise InvalidInputError(
+                        f"the types of {piece.label} are not those of the files before: {error}"
+                    ) from error
+            if answer.num_rows:
+                yield answer
+
+
+def _answer(model: LatentModel, batch: Any, column: str, known: dict[Any, int]) -> Any:
+    """Add the three columns to a batch."""
+    import pyarrow as pa
+
+    at = batch.schema.get_field_index(column)
+    array = batch.column(at)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+        batch = batch.set_column(at, column, array)
+    coded = array.dictionary_encode()
+    numbers = [known.get(name, -1) for name in coded.dictionary.to_pylist()]
+    table = np.append(np.array(numbers, np.int64), -1)
+    codes = coded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+    found = table[codes]
+    states = np.append(model.partition.labels, -1)[found]
+    margins = np.append(model.log_odds, np.nan)[found]
+    unknown = states < 0
+    actions = pa.array([model.action_names[a] for a in model.policy])
+    chosen = actions.take(pa.array(np.where(unknown, 0, states), mask=unknown))
+    for name, values in zip(
+        ADDED,
+        (
+            pa.array(states, mask=unknown),
+            pa.array(margins, mask=unknown | np.isnan(margins)),
+            chosen,
+        ),
+        strict=True,
+    ):
+        batch = batch.append_column(name, values)
+    return batch
+
+
+def _writer(file: IO[bytes], suffix: str, schema: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    if suffix == ".parquet":
+        return pq.ParquetWriter(file, schema)
+    if suffix == ".csv":
+        return pyarrow.csv.CSVWriter(file, schema)
+    return pa.ipc.new_file(file, schema)

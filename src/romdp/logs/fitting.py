@@ -1,0 +1,260 @@
+"""`fit`: from a log to the hidden states behind it, the MDP between them and its best policy."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.offline import METHODS
+from romdp.confidence import Hoeffding
+from romdp.counts import Counts
+from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.logs.closing import LogCounts, split_trajectory
+from romdp.logs.columns import Columns, Floats
+from romdp.logs.counting import count_logs
+from romdp.logs.minari import is_minari, read_minari
+from romdp.model.evaluation import HeldOut, evaluate
+from romdp.model.latent import LatentModel, build
+from romdp.partition import Partition
+from romdp.randomness import Seed, generator, seed_sequence, stream
+from romdp.trajectory import Trajectory
+from romdp.validation import real_number, whole_number
+
+_HOLDOUT, _GROUP, _REGROUP, _TEST = range(4)  # streams of the seed
+
+
+def fit(
+    data: Any,
+    observation: str | None = None,
+    action: str | None = None,
+    reward: str | None = None,
+    episode: str | None = None,
+    order: str | None = None,
+    n_states: int | None = None,
+    method: str | Clusterer = "likelihood",
+    seed: Seed = 0,
+    *,
+    holdout: float = 0.2,
+    ends: str = "truncated",
+    sort: bool = False,
+    confidence: Hoeffding | None = None,
+    delta: float = 0.05,
+    rare: int = 30,
+    workers: int | None = None,
+    max_observations: int = 1_000_000,
+    progress: Callable[[int], object] | None = None,
+) -> LatentModel:
+    """Find the hidden states behind logged decisions, the MDP between them and its best policy.
+
+    Parameters
+    ----------
+    data
+        Where the log is: a Parquet, CSV or Arrow file, a folder or a glob of them, or a list; an
+        Arrow table, a pandas or polars frame, a mapping of columns; a `Trajectory`; a Minari
+        dataset with discrete observations.
+    observation, action, reward
+        Names of the columns: what was seen, what was then done, what that brought. Observations
+        and actions may be text, whole numbers or any category, rewards any finite numbers.
+        Without ``action`` nobody could choose; without ``reward`` only the states are sought.
+    episode
+        The column that tells whose row it is. Rows of different episodes may be interleaved;
+        those of one must be in order. None: all rows are one long episode.
+    order
+        A column that must rise from row to row of an episode; None if there is none to check.
+    n_states
+        The number of hidden states, if known.
+    method
+        ``"likelihood"`` needs no more than the log: it uses forward laws (where a pair leads,
+        what it pays), which do not depend on who acted, so the behaviour may be anything and may
+        change over time. ``"overlap"`` (the paper's minimal clustering) uses the same and needs
+        ``n_states``. ``"tensor"`` and ``"matrix"`` use backward laws, which hold under one
+        fixed policy only: they are refused here, see `romdp.cluster`. Or a clusterer that
+        reads counts.
+    seed
+        The same seed and the same log give the same model.
+    holdout
+        Share of episodes kept aside to judge the model (at most two million rows); the final
+        model then learns from all.
+    ends
+        What the last row of an episode led to: ``"truncated"``, nobody knows; ``"restart"``, the
+        start of another episode, where episodes end for good and begin anew.
+    sort
+        Sort the rows of each episode by ``order`` first.
+    confidence, delta, rare
+        See `LatentModel`; by default UCRL2's widths.
+    workers
+        Threads that read files; by default one for each core.
+    max_observations
+        More different observations are refused.
+    progress
+        Called with the number of rows whenever some were counted.
+
+    Returns
+    -------
+    LatentModel
+
+    Raises
+    ------
+    InvalidInputError
+        If a column is missing or cannot be used; the message names the row where there is one.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
+    >>> seen = romdp.simulate(world, "uniform", steps=20_000, seed=0)
+    >>> model = fit({"page": seen.observations, "offer": seen.actions, "paid": seen.rewards},
+    ...             observation="page", action="offer", reward="paid")
+    >>> model.n_states, model.partition.sizes.sum()
+    (3, np.int64(12))
+    >>> bool((model.act(range(12)) == world.hidden.optimal_policy[world.labels]).all())
+    True
+    """
+    clusterer, name = _clusterer(method, n_states)
+    whole_number(rare, "rare", 0)
+    real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
+    word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
+    columns = None
+    if is_minari(data):
+        data = read_minari(data)
+    if isinstance(data, Trajectory):
+        log = split_trajectory(data, holdout=holdout, seed=word)
+    else:
+        if observation is None:
+            raise InvalidInputError(
+                "observation is missing: name the column that holds what was seen"
+            )
+        columns = Columns(observation, action, reward, episode, order)
+        log = count_logs(
+            data,
+            columns,
+            holdout=holdout,
+            ends=ends,
+            sort=sort,
+            seed=word,
+            workers=workers,
+            max_observations=max_observations,
+            progress=progress,
+        )
+    _refuse_pointless(log, columns, n_states)
+    model = fit_counts(
+        log, clusterer, name=name, seed=seed, confidence=confidence, delta=delta, rare=rare
+    )
+    return model if columns is None else replace(model, columns=MappingProxyType(asdict(columns)))
+
+
+def fit_counts(
+    log: LogCounts,
+    clusterer: Clusterer | None = None,
+    *,
+    name: str = "likelihood",
+    seed: Seed = 0,
+    confidence: Hoeffding | None = None,
+    delta: float = 0.05,
+    rare: int = 30,
+) -> LatentModel:
+    """Fit a model to a log that was counted; see `fit`."""
+    seed_sequence(seed)
+    clusterer = Likelihood() if clusterer is None else clusterer
+    held_out: HeldOut | None = None
+    first: Partition | None = None
+    if log.held_out is not None and log.counts.n_transitions:
+        first, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
+        if first.n_clusters:
+            held_out = evaluate(
+                log.counts,
+                _starts_of(log, first),
+                first,
+                log.held_out,
+                log.reward_range,
+                generator(seed, _TEST),
+            )
+    total = log.total
+    partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
+    return build(
+        partition,
+        total,
+        log.starts,
+        log_odds,
+        certainty,
+        observation_names=log.observation_names,
+        action_names=log.action_names,
+        reward_range=log.reward_range,
+        held_out=held_out,
+        method=name,
+        confidence=Hoeffding(constants="jaksch") if confidence is None else confidence,
+        delta=delta,
+        rare=rare,
+        n_rows=log.n_rows,
+        n_episodes=log.n_episodes,
+    )
+
+
+def _starts_of(log: LogCounts, partition: Partition) -> Any:
+    placed = partition.labels >= 0
+    return np.bincount(partition.labels[placed], log.starts[placed], partition.n_clusters).astype(
+        np.int64
+    )
+
+
+def _clusterer(method: str | Clusterer, n_states: int | None) -> tuple[Clusterer, str]:
+    name = method if isinstance(method, str) else type(method).__name__
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise UnknownNameError("method", method, METHODS)
+        method = METHODS[method](n_states)
+    if "triples" in method.needs:
+        raise InvalidInputError(
+            f"method {name!r} reads triples and holds only under one fixed policy, which a log "
+            'does not promise; use method="likelihood", or romdp.cluster on a Trajectory whose '
+            "policy was fixed"
+        )
+    return method, name
+
+
+def _group(
+    counts: Counts, clusterer: Clusterer, rng: np.random.Generator, start: Partition | None
+) -> tuple[Partition, Floats, Floats]:
+    """Group the observations; margins are known for the likelihood alone."""
+    if isinstance(clusterer, Likelihood):
+        found = clusterer.fit(counts, rng, start)
+        return found.partition, found.log_odds, found.certainty
+    evidence = Evidence(counts, step=counts.n_steps + 1)
+    partition = clusterer.regroup(evidence, Partition.singletons(counts.n_observations), rng)
+    unknown = np.full(counts.n_observations, np.nan)
+    return partition, unknown, unknown
+
+
+def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | None) -> None:
+    """Refuse a log from which nothing can be learned that the caller asked for."""
+    if n_states is not None and n_states > len(log.observation_names):
+        raise InvalidInputError(
+            f"n_states is {n_states}, but there are only {len(log.observation_names)} different "
+            "observations; there cannot be more hidden states"
+        )
+    if len(log.observation_names) == 1:
+        raise InvalidInputError(
+            f"there is only one observation, {log.observation_names[0]!r}, in "
+            f"{log.n_rows:,} rows: nothing can be grouped"
+        )
+    if log.n_rows == log.n_episodes:
+        raise InvalidInputError(
+            "every episode has one row only, so nothing is known of where steps lead; is "
+            f"{columns.episode if columns else 'lengths'!r} right?"
+        )
+    if columns is not None and columns.action is not None and len(log.action_names) == 1:
+        raise InvalidInputError(
+            f"column {columns.action!r} always holds {log.action_names[0]!r}: with one action "
+            "there is nothing to decide. Leave action out to seek the hidden states alone"
+        )
+    low, high = log.reward_range or (0.0, 1.0)
+    if low == high:
+        where = "the rewards are" if columns is None else f"column {columns.reward!r} is"
+        raise InvalidInputError(
+            f"{where} always {low:g}: every policy earns the same. Leave the reward out to seek "
+            "the hidden states alone"
+        )

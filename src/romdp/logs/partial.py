@@ -1,0 +1,375 @@
+"""Counts of a stretch of a log, which add up with those of the next stretch.
+
+Rows come in order; those of different episodes may be interleaved. Most episodes are counted at
+once: every row closes the row before it of the same episode. A few, chosen by a digest of their
+names, are kept row by row as held-out episodes; if they become too many, some of them are counted
+after all. What is counted and what is held out thus depends on the log alone, not on batches,
+files or workers.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.counting import add_up
+from romdp.errors import InvalidInputError
+from romdp.logs.columns import (
+    Columns,
+    Floats,
+    Ints,
+    Numbering,
+    Place,
+    coded,
+    digests,
+    mix,
+    numbers,
+    ordered,
+)
+from romdp.logs.episodes import Episodes, grown
+from romdp.logs.linking import (
+    ACTION_BITS,
+    OBSERVATION_BITS,
+    link,
+    out_of_order,
+    pay,
+    renamed,
+    unpacked,
+)
+from romdp.tally import Tally
+
+BLOCK = 100
+"""Without an episode column, this many rows in a row are held out or counted together."""
+
+_PAIR_LIMIT = 2**28
+_ALL_KEYS = 2**63 - 1
+
+
+class Rows(NamedTuple):
+    """A batch as arrays."""
+
+    seen: Ints
+    done: Ints
+    paid: Floats
+    whose: Ints | None  # numbers of episodes; None without an episode column
+    order: NDArray[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a log is counted; the same for all of its stretches.
+
+    Attributes
+    ----------
+    columns
+        Which column is what.
+    seed
+        Of the choice of held-out episodes.
+    holdout
+        The share of episodes to hold out, at most.
+    most_held
+        The number of rows to hold out, at most.
+    max_observations, max_actions
+        How many different ones there may be.
+    """
+
+    columns: Columns
+    seed: int = 0
+    holdout: float = 0.2
+    most_held: int = 2_000_000
+    max_observations: int = 1_000_000
+    max_actions: int = 10_000
+
+
+class Partial:
+    """Counts of a stretch of a log; see the module."""
+
+    def __init__(self, settings: Settings, label: str = "the log") -> None:
+        columns = settings.columns
+        self.settings = settings
+        self.label = label
+        self.observations = Numbering(columns.observation, settings.max_observations, "observation")
+        self.actions = Numbering(columns.action or "", settings.max_actions, "action")
+        self.episodes = Episodes()
+        self.limit = int(settings.holdout * 2.0**63)  # episodes that rank below are held out
+        self.n_rows = 0
+        self.n_held = 0
+        self.lowest, self.highest = np.inf, -np.inf
+        self.shift = 0.0  # near the rewards: squares of differences keep their digits
+        self._held: list[tuple[Ints, Ints, Floats, Ints]] = []
+        self._tally: Tally | None = Tally(_ALL_KEYS)
+        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._visits = np.zeros((0, 0), np.int64)
+        self._sums, self._squares = np.zeros((0, 0)), np.zeros((0, 0))
+        self._begun = np.zeros(0, np.bool_)
+        self._first_order: NDArray[Any] | None = None
+        self._last_order: NDArray[Any] | None = None
+        self._seed_word = mix(np.array([settings.seed]))[0]
+
+    # ---------------------------------------------------------------- rows in
+
+    def take(self, batch: Any, place: Place, row: int) -> None:
+        """Count a batch.
+
+        Parameters
+        ----------
+        batch
+            An Arrow record batch.
+        place
+            Where it lies, for messages.
+        row
+            How many rows of the whole log come before.
+        """
+        if batch.num_rows == 0:
+            return
+        rows = self.read(batch, place)
+        whose = self._blocks(row, batch.num_rows) if rows.whose is None else rows.whose
+        if rows.order is not None:
+            who = np.zeros_like(whose) if rows.whose is None else whose
+            self._check_order(who, rows.order, place)
+        self.absorb(rows.seen, rows.done, rows.paid, whose)
+
+    def read(self, batch: Any, place: Place) -> Rows:
+        """Check a batch and turn names into numbers."""
+        columns = self.settings.columns
+        seen = self.observations.encode(coded(batch, columns.observation, place))
+        done = np.zeros(len(seen), np.int64)
+        if columns.action is not None:
+            done = self.actions.encode(coded(batch, columns.action, place))
+        paid = np.zeros(len(seen))
+        if columns.reward is not None:
+            paid = numbers(batch, columns.reward, place)
+            if not self.lowest < np.inf:
+                self.shift = float(paid[0])
+            self.lowest = min(self.lowest, float(paid.min()))
+            self.highest = max(self.highest, float(paid.max()))
+        whose = None
+        if columns.episode is not None:
+            found = coded(batch, columns.episode, place)
+            table = np.zeros(len(found.values), np.int64)
+            table[found.used] = self.episodes.number(digests(found))
+            whose = table[found.codes]
+        order = None if columns.order is None else ordered(batch, columns.order, place)
+        return Rows(seen, done, paid, whose, order)
+
+    def absorb(self, seen: Ints, done: Ints, paid: Floats, whose: Ints | None) -> None:
+        """Count rows, or hold them out; without episodes, they are the next rows of the log."""
+        if whose is None:
+            whose = self._blocks(self.n_rows, len(seen))
+        self.n_rows += len(seen)
+        held = self._is_held(self.episodes.digests)[whose]
+        if held.any():
+            self._hold(seen[held], done[held], paid[held], whose[held])
+            kept = ~held
+            seen, done, paid, whose = seen[kept], done[kept], paid[kept], whose[kept]
+        self._count(seen, done, paid, whose)
+        self._lower_limit()
+
+    def _blocks(self, row: int, n_rows: int) -> Ints:
+        """Return the block of every row of a log without episodes."""
+        blocks = np.arange(row, row + n_rows) // BLOCK
+        here = np.arange(blocks[0], blocks[-1] + 1)
+        numbers: Ints = self.episodes.number(mix(here))[blocks - blocks[0]]
+        return numbers
+
+    def _check_order(self, who: Ints, order: NDArray[Any], place: Place) -> None:
+        if self._first_order is None or self._last_order is None:
+            self._first_order, self._last_order = order[:0].copy(), order[:0].copy()
+        n_who = max(1, len(self.episodes))
+        self._begun = grown(self._begun, n_who, 0)
+        self._first_order = grown(self._first_order, n_who, 0)
+        self._last_order = grown(self._last_order, n_who, 0)
+        row = out_of_order(who, order, self._begun, self._first_order, self._last_order)
+        if row >= 0:
+            same = order[row] == self._last_order[who[row]]
+            raise place.error(row, str(self.settings.columns.order), disorder(same))
+
+    def _is_held(self, digests: Ints) -> NDArray[np.bool_]:
+        return mix(digests ^ self._seed_word) < self.limit
+
+    def _hold(self, seen: Ints, done: Ints, paid: Floats, whose: Ints) -> None:
+        self._held.append((seen, done, paid, whose))
+        self.n_held += len(seen)
+
+    def _count(self, seen: Ints, done: Ints, paid: Floats, whose: Ints) -> None:
+        """Count rows of episodes that are not held out."""
+        self._make_room()
+        tally, episodes = self._tally, self.episodes
+        assert tally is not None
+        at = 0
+        while at < len(seen):
+            assert tally.keys is not None
+            at = link(
+                seen,
+                done,
+                whose,
+                episodes.first,
+                episodes.last,
+                tally.keys,
+                tally.counts,
+                tally.used,
+                at,
+            )
+            tally.make_room()
+        pay(seen, done, paid, self.shift, self._visits, self._sums, self._squares)
+
+    def _make_room(self) -> None:
+        shape = (len(self.observations), max(1, len(self.actions)))
+        old = self._visits.shape
+        if shape[0] <= old[0] and shape[1] <= old[1]:
+            return
+        size = [max(2 * o, s) if s > o else o for o, s in zip(old, shape, strict=True)]
+        if size[0] * size[1] > _PAIR_LIMIT:
+            size = list(shape)
+        if shape[0] * shape[1] > _PAIR_LIMIT:
+            raise InvalidInputError(
+                f"{shape[0]:,} observations with {shape[1]:,} actions are more than "
+                f"{_PAIR_LIMIT:,} pairs; make the observations or the actions coarser"
+            )
+        self._visits = _enlarged(self._visits, size)
+        self._sums = _enlarged(self._sums, size)
+        self._squares = _enlarged(self._squares, size)
+
+    def _lower_limit(self) -> None:
+        """Hold fewer episodes out, each time half of them, until their rows are few enough."""
+        while self.n_held > self.settings.most_held:
+            self._demote(self.limit // 2)
+
+    def _demote(self, limit: int) -> None:
+        """Count the held-out episodes that a lower limit does not hold out."""
+        if limit >= self.limit:
+            return
+        self.limit = limit
+        held, self._held, self.n_held = self.held_rows(), [], 0
+        stay = self._is_held(self.episodes.digests)[held[3]]
+        if stay.any():
+            self._hold(held[0][stay], held[1][stay], held[2][stay], held[3][stay])
+        gone = ~stay
+        self._reopen()
+        self._count(held[0][gone], held[1][gone], held[2][gone], held[3][gone])
+
+    # ---------------------------------------------------------------- what came of it
+
+    def held_rows(self) -> tuple[Ints, Ints, Floats, Ints]:
+        """Return observation, action, reward and episode of every row held out, in order."""
+        if not self._held:
+            return (*(np.empty(0, np.int64),) * 2, np.empty(0), np.empty(0, np.int64))
+        seen, done, paid, whose = (np.concatenate(part) for part in zip(*self._held, strict=True))
+        return seen, done, paid, whose
+
+    def transitions(self) -> tuple[Ints, Ints]:
+        """Return the keys of the transitions counted, ascending, and how often each came."""
+        if self._tally is not None:
+            self._keys, self._counts = self._tally.items()
+            self._tally = None
+        return self._keys, self._counts
+
+    def _reopen(self) -> None:
+        if self._tally is None:
+            self._tally = Tally.from_items(_ALL_KEYS, self._keys, self._counts)
+
+    def pairs(self) -> tuple[Ints, Floats, Floats]:
+        """Return visits, and sums and squares of (reward - shift), of every pair."""
+        self._make_room()
+        size = (slice(len(self.observations)), slice(max(1, len(self.actions))))
+        return self._visits[size], self._sums[size], self._squares[size]
+
+    # ---------------------------------------------------------------- the next stretch
+
+    def join(self, other: "Partial") -> "Partial":
+        """Add the counts of the stretch that follows; it is used up."""
+        limit = min(self.limit, other.limit)
+        self._demote(limit)
+        other._demote(limit)
+        if self.n_rows == 0:
+            self.shift = other.shift
+        observations = self.observations.add(other.observations.names)
+        actions = self.actions.add(other.actions.names)
+        if not len(actions):
+            actions = np.zeros(1, np.int64)
+        episodes = self.episodes.number(other.episodes.digests)
+        self._join_order(other, episodes)
+        self._join_transitions(other, observations, actions, episodes)
+        self._join_pairs(other, observations, actions)
+        for seen, done, paid, whose in other._held:
+            self._hold(observations[seen], actions[done], paid, episodes[whose])
+        self.n_rows += other.n_rows
+        self.lowest = min(self.lowest, other.lowest)
+        self.highest = max(self.highest, other.highest)
+        self._lower_limit()
+        return self
+
+    def _join_order(self, other: "Partial", episodes: Ints) -> None:
+        if other._first_order is None or other._last_order is None:
+            return
+        if self._first_order is None or self._last_order is None:
+            self._first_order = other._first_order[:0].copy()
+            self._last_order = self._first_order.copy()
+        if self.settings.columns.episode is None:
+            episodes = np.zeros(1, np.int64)
+        size = int(episodes.max(initial=0)) + 1
+        self._begun = grown(self._begun, size, 0)
+        self._first_order = grown(self._first_order, size, 0)
+        self._last_order = grown(self._last_order, size, 0)
+        first, last = other._first_order[: len(episodes)], other._last_order[: len(episodes)]
+        both = self._begun[episodes]
+        bad = both & ~(first > self._last_order[episodes])
+        if bad.any():
+            at = int(np.argmax(bad))
+            same = first[at] == self._last_order[episodes[at]]
+            raise InvalidInputError(
+                f"an episode goes on in {other.label}, column {self.settings.columns.order!r}: "
+                f"{disorder(same)}"
+            )
+        self._first_order[episodes[~both]] = first[~both]
+        self._last_order[episodes] = last
+        self._begun[episodes] = True
+
+    def _join_transitions(
+        self, other: "Partial", observations: Ints, actions: Ints, episodes: Ints
+    ) -> None:
+        mine, own = self.transitions(), self.episodes
+        theirs, counts = other.transitions()
+        first = other.episodes.first[: len(episodes)]
+        last = other.episodes.last[: len(episodes)]
+        counted = np.flatnonzero(last >= 0)
+        known = own.last[episodes[counted]] >= 0
+        met = counted[known]
+        bridges = (own.last[episodes[met]] << OBSERVATION_BITS) | observations[first[met]]
+        self._keys, self._counts = add_up(
+            np.concatenate([mine[0], renamed(theirs, observations, actions), bridges]),
+            np.concatenate([mine[1], counts, np.ones(len(bridges), np.int64)]),
+        )
+        new = counted[~known]
+        own.first[episodes[new]] = observations[first[new]]
+        seen, done = unpacked(last[counted])
+        own.last[episodes[counted]] = (observations[seen] << ACTION_BITS) | actions[done]
+
+    def _join_pairs(self, other: "Partial", observations: Ints, actions: Ints) -> None:
+        self._make_room()
+        visits, sums, squares = other.pairs()
+        move = other.shift - self.shift  # what to add to a difference from the other's shift
+        at = np.ix_(observations, actions)
+        self._visits[at] += visits
+        self._squares[at] += squares + 2.0 * move * sums + move * move * visits
+        self._sums[at] += sums + move * visits
+
+
+def _enlarged(array: NDArray[Any], size: list[int]) -> NDArray[Any]:
+    larger = np.zeros(size, array.dtype)
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger
+
+
+def disorder(same: bool) -> str:
+    """Say in words that a row is out of order, or has the same place as another."""
+    if same:
+        return (
+            "the same value came before in this episode: a duplicate row? Remove duplicates, or "
+            "name a column that tells the rows apart"
+        )
+    return (
+        "a larger value came before in this episode, so the rows are not in order; sort them, or "
+        "pass sort=True (on the command line --sort)"
+    )

@@ -1,0 +1,271 @@
+"""The page of an experiment: one HTML file that opens from disk and can be explored."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from romdp.experiments.summary import summarise
+from romdp.reports.bands import BANDS, known_measures
+from romdp.reports.curves import panel_title
+from romdp.reports.pagedata import page_data
+from romdp.reports.reading import Panel, Results, read_results
+from romdp.reports.shell import (
+    Html,
+    alert,
+    asset,
+    document,
+    element,
+    facts,
+    folded,
+    number,
+    section,
+    table,
+    write_page,
+)
+
+_MOST_LISTED = 40
+
+
+def write_report(
+    directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None
+) -> Path:
+    """Write the page of a run directory, finished or not.
+
+    Parameters
+    ----------
+    directory
+        What ``romdp compare`` wrote.
+    out
+        The file to write; by default ``report.html`` in the directory, and ``summary.json``
+        is then brought up to date too.
+
+    Returns
+    -------
+    Where the page is. It needs no network and no other file.
+
+    Raises
+    ------
+    StorageError
+        Where the directory is missing, foreign, damaged, or has no finished run.
+    """
+    results = read_results(directory)
+    summary = summarise(results.directory)
+    if out is None:
+        results.directory.write_summary(summary)
+    path = Path(directory) / "report.html" if out is None else Path(out)
+    return write_page(path, report_page(results, summary))
+
+
+def report_page(results: Results, summary: Mapping[str, Any]) -> str:
+    """Return the page as text."""
+    experiment = results.experiment
+    worlds = ", ".join(spec.label for spec in experiment.worlds)
+    seeds = "1 seed" if experiment.seeds == 1 else f"{experiment.seeds} seeds"
+    return document(
+        f"Agents compared: {worlds}",
+        _warnings(results, len(experiment.runs)),
+        _controls(),
+        section(
+            "regret",
+            "Learning curves",
+            element("div", id="curves", class_="panels"),
+            note=element("span", BANDS["mean"], id="band-note"),
+        ),
+        _bulbs() if "regret" in known_measures(results.records) else "",
+        section("summary", "Final figures", *_summary(results, summary)),
+        _story(),
+        section("configuration", "What was run", *_configuration(results)),
+        subtitle=f"{len(experiment.agents)} agents, {experiment.steps:,} steps, {seeds}. "
+        f"{experiment.settings}.",
+        data=page_data(results),
+        script=asset("report.js") + asset("story.js"),
+    )
+
+
+def _warnings(results: Results, n_runs: int) -> Html:
+    """Say which runs are not in the page, and why."""
+    boxes = []
+    if results.missing:
+        boxes.append(
+            alert(
+                element("p", f"{len(results.missing)} of {n_runs} runs are missing:"),
+                _list(results.missing),
+                element("p", "Finish them with ", element("code", "romdp resume"), "."),
+            )
+        )
+    if results.failures:
+        lines = [f"{name}: {error}" for name, error in results.failures]
+        boxes.append(alert(element("p", f"{len(lines)} of {n_runs} runs failed:"), _list(lines)))
+    return element("div", *boxes, id="warnings")
+
+
+def _list(lines: Iterable[str]) -> Html:
+    kept = list(lines)
+    shown = kept[:_MOST_LISTED]
+    if len(kept) > len(shown):
+        shown.append(f"and {len(kept) - len(shown)} more")
+    return element("ul", *(element("li", line) for line in shown))
+
+
+def _controls() -> Html:
+    def row(name: str, *content: object, **attributes: object) -> Html:
+        return element(
+            "div", element("span", name, class_="name"), *content, class_="row", **attributes
+        )
+
+    return element(
+        "nav",
+        row("agents", id="agents", role="group", aria_label="agents"),
+        row("worlds", id="worlds", role="group", aria_label="worlds"),
+        row("show", id="views", role="group", aria_label="what is shown"),
+        class_="controls",
+        aria_label="what is shown",
+    )
+
+
+def _bulbs() -> Html:
+    return section(
+        "groups",
+        "Groups along the regret",
+        element("div", id="bulbs", class_="panels"),
+        note="One run per agent, the middle one by final regret. In the bulbs: how many groups "
+        "of observations the agent plans on from there.",
+    )
+
+
+def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
+    panels = list(results.panels)
+    rows: list[list[object]] = []
+    marks: list[dict[str, object]] = []
+    pairs: list[list[object]] = []
+    for cell in summary["cells"]:
+        panel: Panel = (cell["world"], cell["n_observations"])
+        for agent in cell["agents"]:
+            rows.append([panel_title(panel), *_figures(agent)])
+            marks.append({"data_agent": agent["agent"], "data_panel": panels.index(panel)})
+        pairs += [
+            [
+                panel_title(panel),
+                f"{pair['agents'][0]} - {pair['agents'][1]}",
+                pair["pairs"],
+                _interval(pair["pseudo_regret"]),
+                f"{pair['first_is_better']} of {pair['pairs']}",
+            ]
+            for pair in cell["differences"]
+        ]
+    meaning = summary["meaning"]
+    headings = [
+        *("world", "agent", "seeds", "regret [95%]", "middle half", "pseudo-regret [95%]"),
+        *("slope", "groups", "exact", "steps to exact", "seconds"),
+    ]
+    note = element(
+        "p",
+        f"Means over seeds at the last step. Intervals: {meaning['interval']}. Middle half: the "
+        f"regret's interquartile mean. Slope: {meaning['slope']}. Exact: share of runs that end "
+        f"with the true grouping; steps to exact: {meaning['steps_to_exact']}.",
+        class_="note",
+    )
+    parts = [table(headings, rows, marks), note]
+    if pairs:
+        parts.append(
+            folded(
+                "Agents in pairs",
+                element("p", f"Pseudo-regret, {meaning['differences']}.", class_="note"),
+                table(
+                    ["world", "agents", "pairs", "difference [95%]", "first is better"],
+                    pairs,
+                ),
+            )
+        )
+    return parts
+
+
+def _figures(agent: Mapping[str, Any]) -> list[object]:
+    return [
+        agent["agent"],
+        agent["seeds"],
+        _interval(agent["regret"]),
+        agent["regret"]["interquartile_mean"],
+        _interval(agent["pseudo_regret"]),
+        agent["slope"]["mean"],
+        agent["n_clusters"]["mean"],
+        f"{agent['exact']:.0%}",
+        agent["steps_to_exact"],
+        agent["seconds"],
+    ]
+
+
+def _interval(spread: Mapping[str, Any]) -> str:
+    if spread["mean"] is None:
+        return "-"
+    low, high = spread["mean_interval"]
+    if low is None or high is None:
+        return number(spread["mean"])
+    return f"{number(spread['mean'])} [{number(low)}, {number(high)}]"
+
+
+def _story() -> Html:
+    """Leave the places that the script fills for the run that is chosen."""
+    return section(
+        "story",
+        "The story of one run",
+        element("div", id="choose", class_="row"),
+        element("p", id="run-facts"),
+        element("h3", "How the observations flowed into groups", id="flow-title"),
+        element("p", id="flow-note", class_="note"),
+        element("div", id="flow", class_="scroll card"),
+        element("h3", "What every state shows, and the groups found", id="emission-title"),
+        element("p", id="emission-note", class_="note"),
+        element("div", id="emission", class_="scroll card"),
+        element("h3", "Epoch by epoch"),
+        element("div", id="chapters", class_="scroll tall", tabindex="0"),
+        element(
+            "details",
+            element("summary", "All epochs"),
+            element("p", id="epochs-note", class_="note"),
+            element("div", id="epochs", class_="scroll tall", tabindex="0"),
+        ),
+        note="Choose a run; the grouping is told change by change.",
+    )
+
+
+def _configuration(results: Results) -> list[Html]:
+    experiment = results.experiment
+    content = experiment.to_dict() | {"romdp": results.directory.romdp}
+    worlds = [spec.to_dict() for spec in experiment.worlds]
+    sizes = experiment.observations
+    return [
+        facts(
+            {
+                "worlds": worlds[0] if len(worlds) == 1 else worlds,
+                "numbers of observations": "the worlds' own" if sizes is None else list(sizes),
+                "agents": ", ".join(experiment.agents),
+                "confidence sets of all optimistic agents": str(experiment.settings),
+                "steps": f"{experiment.steps:,}",
+                "seeds": experiment.seeds,
+                "seed of the experiment": experiment.seed,
+                "written by romdp": results.directory.romdp,
+                "versions": _distinct(results, "versions"),
+                "machines": _distinct(results, "machine"),
+            }
+        ),
+        folded(
+            "experiment.json", element("pre", json.dumps(content, indent=2, ensure_ascii=False))
+        ),
+    ]
+
+
+def _distinct(results: Results, name: str) -> str:
+    """Collect a fact over all runs: they may have been made on several machines."""
+    found: dict[str, int] = {}
+    for record in results.records:
+        value = record.facts.get(name)
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
+        text = "not said" if value is None else str(value)
+        found[text] = found.get(text, 0) + 1
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{text} ({count} runs)" for text, count in found.items())

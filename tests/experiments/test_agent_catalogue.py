@@ -1,0 +1,123 @@
+import pytest
+
+import romdp
+from romdp.agents.planners import Optimism, Posterior
+from romdp.clustering.simple import Chain, Known, Singletons
+from romdp.clustering.spectral import Spectral
+from romdp.confidence import Hoeffding
+from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.experiments.catalogue import (
+    AGENTS,
+    BASELINES,
+    Settings,
+    check_agents,
+    check_installed,
+    make_agent,
+)
+from romdp.partition import Partition
+
+WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
+MDP = romdp.worlds.random_mdp(n_states=4, n_actions=2, seed=1)
+SETTINGS = Settings(scale=0.3, constants="jaksch", delta=0.1)
+
+
+def test_the_names_are_those_of_the_contract():
+    assert {*AGENTS, *BASELINES} == {
+        *("sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix", "lc-ucrl", "lc-psrl", "ucrl2", "psrl"),
+        *("oracle", "oracle-psrl", "two-phase", "dqn", "q-learning"),
+    }
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("world", [WORLD, MDP], ids=["romdp", "mdp"])
+def test_every_agent_plays_under_its_name(name, world):
+    run = romdp.play(make_agent(name, world, SETTINGS), world, steps=30, seed=0)
+    assert run.agent == name
+    assert run.steps[-1] == 30
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_all_optimistic_agents_have_the_same_confidence_sets(name):
+    planner = make_agent(name, WORLD, SETTINGS).planner
+    if name in ("lc-psrl", "psrl", "oracle-psrl"):
+        assert isinstance(planner, Posterior)
+    else:
+        assert planner == Optimism(Hoeffding(0.3, "jaksch"), 0.1)
+
+
+@pytest.mark.parametrize("name", ["sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix"])
+def test_sl_ucrl_is_told_the_number_of_states_unless_unknown(name):
+    told = make_agent(name, WORLD, SETTINGS).clusterer
+    assert isinstance(told, Chain)
+    overlap = told.clusterers[-1]
+    assert (overlap.n_states, overlap.confidence) == (3, Hoeffding(0.3, "jaksch"))
+    untold = make_agent(name, WORLD, Settings(unknown_states=True)).clusterer
+    assert isinstance(untold, Spectral)
+
+
+def test_the_papers_own_has_nothing_of_ours():
+    agent = make_agent("sl-ucrl-paper", WORLD, Settings(constant=2.5, unknown_states=True))
+    assert agent.clusterer == Spectral(solver="power", bound="constant", constant=2.5, verify=False)
+    assert agent.counting == "paper"
+    assert make_agent("sl-ucrl", WORLD).counting == "pooled"
+
+
+def test_the_matrix_method():
+    agent = make_agent("sl-ucrl-matrix", WORLD, Settings(unknown_states=True))
+    assert agent.clusterer == Spectral(method="matrix")
+
+
+def test_an_mdp_has_no_states_to_tell_and_the_factor_of_the_appendix():
+    agent = make_agent("sl-ucrl", MDP)
+    assert agent.clusterer == Spectral(factor=0.5, verify=False)
+    assert make_agent("sl-ucrl", MDP, Settings(factor=1.0)).clusterer == Spectral()
+
+
+def test_only_the_oracles_know_the_labels():
+    for name in AGENTS:
+        clusterer = make_agent(name, WORLD).clusterer
+        assert isinstance(clusterer, Known) == name.startswith("oracle")
+    assert make_agent("oracle", WORLD).clusterer.partition == Partition(WORLD.labels)
+    assert isinstance(make_agent("ucrl2", WORLD).clusterer, Singletons)
+
+
+def test_an_unknown_agent_gets_a_suggestion():
+    with pytest.raises(UnknownNameError, match="did you mean 'ucrl2'"):
+        make_agent("ucrl", WORLD)
+    with pytest.raises(UnknownNameError, match="did you mean 'q-learning'"):
+        check_agents(("qlearning",))
+    with pytest.raises(InvalidInputError, match="'psrl' is given twice"):
+        check_agents(("psrl", "oracle", "psrl"))
+
+
+def test_a_baseline_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("romdp.experiments.catalogue.find_spec", lambda name: None)
+    check_installed(AGENTS)
+    for name in BASELINES:
+        with pytest.raises(InvalidInputError, match=r"pip install 'romdp\[dqn\]'"):
+            check_installed([name])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scale": -1.0},
+        {"scale": float("nan")},
+        {"scale": "0.1"},
+        {"constants": "papers"},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"unknown_states": "yes"},
+        {"factor": -0.5},
+        {"constant": float("inf")},
+    ],
+    ids=str,
+)
+def test_wrong_settings(wrong):
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        Settings(**wrong)
+
+
+def test_settings_say_which_sets():
+    assert "'jaksch' times 0.3, delta 0.1" in str(SETTINGS)
+    assert Settings(**SETTINGS.to_dict()) == SETTINGS

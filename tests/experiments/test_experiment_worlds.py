@@ -1,0 +1,64 @@
+import pytest
+
+import romdp
+from romdp.errors import StorageError
+from romdp.experiments.worlds import FileWorld, NamedWorld, kept_file, safe_name, world_from
+
+
+@pytest.fixture
+def world_file(tmp_path):
+    path = tmp_path / "my world.npz"
+    romdp.worlds.river_swim(3, 6).save(path)
+    return path
+
+
+def test_defaults_are_written_out():
+    spec = NamedWorld("random-romdp", {"n_states": 3})
+    assert spec.arguments["n_states"] == 3
+    assert spec.arguments["concentration"] == 1.0
+    assert "seed" not in spec.arguments
+    assert "n_observations" not in spec.arguments
+    assert world_from(spec.to_dict()) == spec
+
+
+def test_a_label_tells_two_worlds_of_one_name_apart():
+    spec = world_from({"name": "grid", "label": "a slippery/grid", "arguments": {"slip": 0.3}})
+    assert spec.label == "a_slippery_grid"
+    assert spec.make(None, 4) == romdp.worlds.grid(slip=0.3, seed=4)
+
+
+def test_a_world_without_randomness_is_the_same_for_all():
+    spec = NamedWorld("river-swim", {"n_states": 4})
+    assert spec.make(8, 0) == spec.make(8, 5) == romdp.worlds.river_swim(4, 8)
+
+
+def test_a_file_is_named_by_its_content(world_file):
+    spec = world_from(str(world_file))
+    assert isinstance(spec, FileWorld)
+    assert spec.label == "my_world"
+    assert spec.make(None, 3) == romdp.worlds.river_swim(3, 6)
+    assert world_from(spec.to_dict()) == spec
+    romdp.worlds.river_swim(3, 9).save(world_file)
+    assert world_from(str(world_file)) != spec
+    with pytest.raises(StorageError, match="it was changed"):
+        world_from(spec.to_dict())
+
+
+def test_a_run_directory_has_its_own_copy(world_file, tmp_path):
+    spec = world_from(str(world_file))
+    copy = tmp_path / kept_file(spec.sha256)
+    copy.parent.mkdir()
+    world_file.rename(copy)
+    assert world_from(spec.to_dict(), tmp_path) == spec
+
+
+def test_a_file_that_is_not_there_or_not_a_world(tmp_path):
+    with pytest.raises(StorageError, match="cannot read"):
+        world_from(str(tmp_path / "none.npz"))
+    (tmp_path / "bad.npz").write_bytes(b"bad")
+    with pytest.raises(StorageError, match="damaged"):
+        world_from(str(tmp_path / "bad.npz"))
+
+
+def test_safe_names():
+    assert safe_name("../a b?.npz") == ".._a_b_.npz"

@@ -1,0 +1,127 @@
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import scipy.stats
+from experiment_cases import small
+
+from romdp.experiments.directory import RunDirectory
+from romdp.experiments.running import run_experiment
+from romdp.experiments.summary import bootstrap, finite, interquartile_mean, slope, summarise
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    made = RunDirectory.create(
+        tmp_path_factory.mktemp("summary") / "x", small(seeds=4, steps=500, observations=(6,))
+    )
+    run_experiment(made)
+    return made
+
+
+def final(directory, agent, name):
+    values = []
+    for run in directory.experiment.runs:
+        if run.agent == agent:
+            values.append(pyarrow.parquet.read_table(directory.file(run, ".parquet"))[name][-1])
+    return np.array([value.as_py() for value in values])
+
+
+def test_figures_are_those_of_the_tables(directory):
+    (cell,) = summarise(directory)["cells"]
+    assert (cell["world"], cell["n_observations"]) == ("random-romdp", 6)
+    for figures, agent in zip(cell["agents"], ("ucrl2", "oracle"), strict=True):
+        assert (figures["agent"], figures["seeds"]) == (agent, 4)
+        for name in ("regret", "pseudo_regret", "n_clusters"):
+            values = final(directory, agent, name)
+            assert figures[name]["mean"] == pytest.approx(values.mean())
+            trimmed = scipy.stats.trim_mean(values, 0.25)
+            assert figures[name]["interquartile_mean"] == pytest.approx(trimmed)
+            low, high = figures[name]["mean_interval"]
+            assert values.min() <= low <= values.mean() <= high <= values.max()
+    ucrl2, oracle = cell["agents"]
+    assert (oracle["exact"], oracle["refines"], oracle["steps_to_exact"]) == (1.0, 1.0, 0.0)
+    assert (ucrl2["exact"], ucrl2["refines"], ucrl2["steps_to_exact"]) == (0.0, 1.0, None)
+    assert oracle["seconds"] > 0
+
+
+def test_differences_are_paired(directory):
+    (cell,) = summarise(directory)["cells"]
+    (pair,) = cell["differences"]
+    expected = final(directory, "ucrl2", "pseudo_regret") - final(
+        directory, "oracle", "pseudo_regret"
+    )
+    assert pair["agents"] == ["ucrl2", "oracle"]
+    assert pair["pairs"] == 4
+    assert pair["pseudo_regret"]["mean"] == pytest.approx(expected.mean())
+    assert pair["first_is_better"] == (expected < 0).sum()
+    low, high = pair["pseudo_regret"]["mean_interval"]
+    assert expected.min() <= low <= high <= expected.max()
+
+
+def test_runs_that_are_not_there_are_left_out_of_pairs(directory, tmp_path):
+    run = directory.experiment.runs[0]
+    path = directory.file(run, ".parquet")
+    away = path.rename(tmp_path / path.name)
+    try:
+        summary = summarise(directory)
+    finally:
+        away.rename(path)
+    (cell,) = summary["cells"]
+    assert summary["runs"]["missing"] == [run.id]
+    assert summary["runs"]["finished"] == 7
+    assert cell["agents"][0]["seeds"] == 3
+    assert cell["differences"][0]["pairs"] == 3
+
+
+def test_nothing_done_yet(tmp_path):
+    empty = RunDirectory.create(tmp_path / "x", small())
+    summary = summarise(empty)
+    assert summary["runs"]["finished"] == 0
+    assert all(not cell["agents"] and not cell["differences"] for cell in summary["cells"])
+    json.dumps(summary, allow_nan=False)
+
+
+def test_the_same_runs_give_the_same_summary_and_plain_json(directory):
+    first, second = summarise(directory), summarise(directory)
+    assert first == second
+    assert json.loads(json.dumps(first, allow_nan=False)) == first
+    assert "'paper' times 0.1" in first["confidence"]
+    assert "paired" in first["meaning"]["differences"]
+
+
+def test_slope_looks_at_the_last_decade_only():
+    step = np.array([1, 50, 99, 100, 400, 900, 1000])
+    figure = np.where(step < 100, 1e6, 5 - 3 * np.sqrt(step))
+    assert slope(step, figure) == pytest.approx(-3)
+    assert np.isnan(slope(np.array([1]), np.array([2.0])))
+    assert np.isnan(slope(step, figure * np.nan))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 11])
+def test_interquartile_mean_is_a_trimmed_mean(size):
+    values = np.random.default_rng(size).normal(size=(3, size))
+    expected = scipy.stats.trim_mean(values, 0.25, axis=1)
+    np.testing.assert_allclose(interquartile_mean(values), expected)
+
+
+def test_bootstrap_intervals_agree_with_scipy():
+    values = np.random.default_rng(1).exponential(size=30)
+
+    def mean(array, axis=-1):
+        return array.mean(axis=axis)
+
+    mine = bootstrap(values, mean)
+    theirs = scipy.stats.bootstrap(
+        (values,), mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    # Both quantiles have a resampling error of about 0.004; a false alarm at 0.03 is 7 sigma.
+    np.testing.assert_allclose(mine, theirs, atol=0.03)
+    assert bootstrap(values, mean) == mine
+    assert np.isnan(bootstrap(values[:1], mean)).all()
+
+
+def test_finite_keeps_the_rest():
+    content = {"a": [1, "x", None, True, float("-inf")], "b": {"c": 2.5}}
+    assert finite(content) == {"a": [1, "x", None, True, None], "b": {"c": 2.5}}

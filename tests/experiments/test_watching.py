@@ -1,0 +1,80 @@
+import io
+
+from rich.console import Console
+
+from romdp.experiments.specification import RunSpec
+from romdp.experiments.watching import Live, Plain, Progress, Silent, last_line
+
+RUNS = [RunSpec("ucrl2", "grid", 9, seed) for seed in range(40)]
+FACTS = {"regret": 1234.56, "n_clusters": 9, "exact": True, "seconds": 1.25}
+ERROR = "Traceback\n  somewhere\nValueError: [bold]this[/bold] was wrong\n"
+
+
+def tell_everything(watcher, workers=2):
+    with watcher.watching(5, 1, 1000):
+        for number in range(workers):
+            watcher.progress(f"worker {number}", RUNS[number], Progress(500, 77.0, 4))
+        watcher.finished(RUNS[0], FACTS)
+        watcher.finished(RUNS[1], {**FACTS, "regret": None, "exact": False})
+        watcher.failed(RUNS[2], ERROR)
+
+
+def test_silence():
+    tell_everything(Silent())
+
+
+def test_plain_lines():
+    stream = io.StringIO()
+    tell_everything(Plain(stream))
+    assert stream.getvalue().splitlines() == [
+        "5 runs of 1,000 steps, 1 done before",
+        "[2/5] ucrl2-grid-Y9-s0: regret 1,234.6, 9 groups, exact, 1.2 s",
+        "[3/5] ucrl2-grid-Y9-s1: regret unknown, 9 groups, 1.2 s",
+        "[4/5] ucrl2-grid-Y9-s2: FAILED: ValueError: [bold]this[/bold] was wrong",
+    ]
+
+
+def screen():
+    stream = io.StringIO()
+    return Console(file=stream, force_terminal=True, width=120, color_system=None), stream
+
+
+def test_a_live_screen_shows_all_runs_and_every_worker():
+    console, stream = screen()
+    live = Live(console)
+    with live.watching(5, 1, 1000):
+        live.progress("worker 1", RUNS[0], Progress(500, 77.0, 4))
+        live.progress("worker 2", RUNS[1], Progress(250, 33.0, 8))
+        (whole, first, second) = live._bars.tasks
+        assert (whole.completed, whole.total) == (750, 4000)
+        assert first.description == "worker 1"
+        assert first.fields["facts"] == "ucrl2-grid-Y9-s0: regret 77, 4 groups"
+        assert (second.completed, second.total) == (250, 1000)
+        live.finished(RUNS[0], FACTS)
+        assert whole.completed == 1250
+        assert whole.fields["facts"] == "2 of 5 runs"
+        assert first.completed == 1000
+        live.progress("worker 1", RUNS[0], Progress(900, 80.0, 4))  # late news
+        assert whole.completed == 1250
+        live.progress("worker 1", RUNS[2], Progress(0, 0.0, 9))
+        assert first.completed == 0
+        live.failed(RUNS[1], ERROR)
+        assert whole.completed == 2000
+    text = stream.getvalue()
+    assert "all runs" in text
+    assert "ucrl2-grid-Y9-s1: FAILED: ValueError: [bold]this[/bold] was wrong" in text
+
+
+def test_a_large_cluster_does_not_fill_the_screen():
+    console, _ = screen()
+    live = Live(console)
+    with live.watching(40, 0, 1000):
+        for number, run in enumerate(RUNS):
+            live.progress(f"worker {number}", run, Progress(10, 1.0, 2))
+        assert len(live._bars.tasks) == 17
+        assert live._bars.tasks[0].completed == 400
+
+
+def test_last_line():
+    assert last_line(ERROR) == "ValueError: [bold]this[/bold] was wrong"
+    assert last_line("") == "no message"

@@ -1,0 +1,58 @@
+"""A log counted the slow and obvious way."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from romdp.counts import Counts
+
+
+def plain_counts(rows, *, restart=False):
+    """Count rows (observation, action, reward, episode) in lists and dictionaries.
+
+    Returns counts with rewards scaled to [0, 1], the names of observations and of actions.
+    """
+    observations = sorted({row[0] for row in rows})
+    actions = sorted({row[1] for row in rows})
+    low, high = min(row[2] for row in rows), max(row[2] for row in rows)
+    span = high - low or 1.0
+    episodes = defaultdict(list)
+    for observation, action, reward, episode in rows:
+        number = observations.index(observation), actions.index(action)
+        episodes[episode].append((*number, (reward - low) / span))
+    shape = (len(observations), len(actions))
+    visits = np.zeros(shape, np.int64)
+    sums, squares = np.zeros(shape), np.zeros(shape)
+    transitions = np.zeros((*shape, shape[0]), np.int64)
+    paths = list(episodes.values())
+    for number, path in enumerate(paths):
+        for i, (o, a, r) in enumerate(path):
+            visits[o, a] += 1
+            sums[o, a] += r
+            squares[o, a] += r * r
+            if i + 1 < len(path):
+                transitions[o, a, path[i + 1][0]] += 1
+            elif restart and len(paths) > 1:
+                transitions[o, a, paths[(number + 1) % len(paths)][0][0]] += 1
+    return Counts(visits, transitions, sums, squares), observations, actions
+
+
+def assert_same(counts, other):
+    """Counts are equal, rewards up to rounding."""
+    np.testing.assert_array_equal(counts.visits, other.visits)
+    np.testing.assert_array_equal(counts.dense().transitions, other.dense().transitions)
+    np.testing.assert_allclose(counts.reward_sums, other.reward_sums, atol=1e-9)
+    np.testing.assert_allclose(counts.reward_squares, other.reward_squares, atol=1e-9)
+
+
+def random_rows(rng, n_rows, *, n_observations=6, n_actions=3, n_episodes=5, length=None):
+    """Rows of episodes that are interleaved at random."""
+    return [
+        (
+            f"page {rng.integers(n_observations)}",
+            int(rng.integers(n_actions)),
+            float(rng.integers(-2, 5)) / 4,
+            int(rng.integers(n_episodes)) if length is None else i // length,
+        )
+        for i in range(n_rows)
+    ]

@@ -1,0 +1,189 @@
+import types
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import romdp
+from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.spectral import Spectral
+from romdp.errors import InvalidInputError
+from romdp.logs import fit
+from romdp.logs.minari import read_minari
+
+WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=15, seed=1)
+TRUTH = romdp.Partition(WORLD.labels)
+NAMES = ("page", "offer", "paid", "user")
+
+
+def table_of(seen, length=40):
+    return pa.table(
+        {
+            "page": seen.observations,
+            "offer": seen.actions,
+            "paid": seen.rewards,
+            "user": np.arange(seen.n_steps) // length,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def table():
+    return table_of(romdp.simulate(WORLD, "uniform", 12_000, seed=0))
+
+
+def test_table_file_and_trajectory_teach_the_same(table, tmp_path):
+    pq.write_table(table, tmp_path / "log.parquet")
+    for data in (table, tmp_path / "log.parquet", str(tmp_path)):
+        model = fit(data, *NAMES)
+        assert model.partition == TRUTH
+        np.testing.assert_array_equal(model.policy[TRUTH.labels], _best())
+        assert model.gain == pytest.approx(WORLD.hidden.gain, abs=0.03)
+    seen = romdp.simulate(WORLD, "uniform", 12_000, seed=0)
+    assert fit(seen).partition == TRUTH
+
+
+def _best():
+    return WORLD.hidden.optimal_policy[WORLD.labels]
+
+
+def test_the_behaviour_may_change_over_time_and_follow_the_observation():
+    rng = np.random.default_rng(0)
+    parts = [
+        romdp.simulate(WORLD, rng.dirichlet([0.5, 0.5], 15), 3000, seed=seed) for seed in range(6)
+    ]
+    seen = romdp.Trajectory.concatenate(parts)
+    model = fit(seen)
+    assert model.partition == TRUTH
+    assert abs(model.gain - WORLD.hidden.gain) < 0.05
+
+
+def test_the_same_seed_gives_the_same_model(table):
+    first, again = fit(table, *NAMES, seed=3), fit(table, *NAMES, seed=3)
+    assert str(first) == str(again)
+    assert first.held_out == again.held_out
+    assert fit(table, *NAMES, seed=4).held_out != first.held_out
+
+
+def test_the_final_model_learns_from_all_rows(table):
+    model = fit(table, *NAMES, holdout=0.3)
+    assert model.counts.n_steps == 12_000
+    assert 1200 < model.held_out.n_steps < 6000
+    assert fit(table, *NAMES, holdout=0).held_out is None
+
+
+def test_without_rewards_or_actions(table):
+    model = fit(table, "page", "offer", episode="user")
+    assert model.partition == TRUTH
+    assert model.reward_range is None
+    assert model.held_out.value is None
+    assert "best policy" not in str(model)
+    alone = fit(table, "page", reward="paid", episode="user")
+    assert alone.n_actions == 1
+    assert alone.n_states >= 2
+
+
+def test_methods(table):
+    model = fit(table, *NAMES, n_states=3, method="overlap")
+    assert model.method == "overlap"
+    assert np.isnan(model.certainty).all()
+    assert model.checks[0].ok is None
+    assert fit(table, *NAMES, n_states=2).n_states == 2
+    assert fit(table, *NAMES, method=Likelihood(n_states=4)).n_states == 4
+    for method in ("tensor", "matrix", Spectral()):
+        with pytest.raises(InvalidInputError, match="one fixed policy"):
+            fit(table, *NAMES, method=method)
+    with pytest.raises(InvalidInputError, match="did you mean 'likelihood'"):
+        fit(table, *NAMES, method="liklihood")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"page": ["x"] * 100}, "only one observation, 'x'"),
+        ({"offer": ["x"] * 100}, "column 'offer' always holds 'x'.*nothing to decide"),
+        ({"paid": [2.5] * 100}, "column 'paid' is always 2.5: every policy earns the same"),
+        ({"user": list(range(100))}, "every episode has one row"),
+        ({"paid": ["1"] * 100}, "cannot be the reward"),
+        ({"paid": [1e200] + [-1e200] * 99}, "too far for floats"),
+    ],
+)
+def test_logs_that_teach_nothing_are_refused(change, words):
+    rng = np.random.default_rng(0)
+    columns = {
+        "page": rng.integers(0, 5, 100),
+        "offer": rng.integers(0, 2, 100),
+        "paid": rng.random(100),
+        "user": np.arange(100) // 10,
+    }
+    with pytest.raises(InvalidInputError, match=words):
+        fit({**columns, **change}, *NAMES)
+
+
+def test_options_are_checked(table):
+    with pytest.raises(InvalidInputError, match="observation is missing"):
+        fit(table)
+    for options, words in (
+        ({"holdout": 1.0}, "holdout"),
+        ({"ends": "restrat"}, "did you mean 'restart'"),
+        ({"delta": 0}, "delta"),
+        ({"seed": -1}, "seed"),
+        ({"workers": 0}, "workers"),
+        ({"n_states": 0}, "n_states"),
+        ({"n_states": 16}, "only 15 different observations"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            fit(table, *NAMES, **options)
+
+
+def test_tiny_logs_give_a_model_that_says_how_little_it_knows():
+    model = fit({"page": ["a", "b", "a", "b"], "offer": [0, 1, 1, 0], "paid": [0, 1, 0, 1]},
+                "page", "offer", "paid")  # fmt: skip
+    assert model.n_states >= 1
+    assert model.warnings
+    assert model.pessimistic_gain == pytest.approx(0, abs=1e-6)
+    assert "hardly ever tried" in str(model)
+
+
+def test_unicode_names():
+    rng = np.random.default_rng(0)
+    pages = np.array(["日本", "señor", "🙂", "x" * 300])
+    table = {"page": pages[rng.integers(0, 4, 400)], "tät": rng.integers(0, 2, 400),
+             "paid": rng.random(400)}  # fmt: skip
+    model = fit(table, "page", "tät", "paid")
+    assert set(model.observation_names) == set(pages.tolist())
+    assert model.predict("🙂") >= 0
+    assert "日本" in str(model)
+
+
+def test_restarts_are_counted_where_episodes_end_for_good():
+    """A walk along three rooms, the last of which ends it: only restarts tell what follows."""
+    table = {"page": [0, 1, 2] * 200, "user": np.arange(600) // 3}
+    cut = fit(table, "page", episode="user", holdout=0)
+    assert cut.counts.n_transitions == 400
+    again = fit(table, "page", episode="user", holdout=0, ends="restart")
+    assert again.counts.n_transitions == 600
+
+
+def test_minari_datasets():
+    def episode(seen, terminated):
+        n = len(seen) - 1
+        ends = np.zeros(n, bool)
+        ends[-1] = terminated
+        return types.SimpleNamespace(
+            observations=np.array(seen), actions=np.zeros(n, np.int64), rewards=np.ones(n),
+            terminations=ends,
+        )  # fmt: skip
+
+    paths = [episode([3, 1, 2], True), episode([4, 0], False), episode([1, 1, 5], True)]
+    dataset = types.SimpleNamespace(iterate_episodes=lambda: iter(paths), total_episodes=3)
+    seen = read_minari(dataset)
+    assert seen.observations.tolist() == [3, 1, 4, 1, 1]
+    assert seen.final_observations.tolist() == [4, -1, -1]
+    bad = types.SimpleNamespace(
+        iterate_episodes=lambda: iter([types.SimpleNamespace(observations=np.zeros((3, 2)))]),
+        total_episodes=1,
+    )
+    with pytest.raises(InvalidInputError, match="observations of episode 0 are not whole"):
+        fit(bad)

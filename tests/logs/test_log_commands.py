@@ -1,0 +1,91 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import romdp
+from romdp.commands.logs import apply_command, fit_command
+from romdp.errors import InvalidInputError, StorageError
+from romdp.model import load_model
+
+APP = typer.Typer()
+APP.command("fit")(fit_command)
+APP.command("apply")(apply_command)
+NAMES = ("--observation", "page", "--action", "offer", "--reward", "paid", "--episode", "user")
+
+
+def run(*arguments):
+    return CliRunner().invoke(APP, [str(argument) for argument in arguments])
+
+
+def refuse(error, words, *arguments):
+    """The real command turns the error into one line and an exit status."""
+    result = run(*arguments)
+    assert isinstance(result.exception, error), result.output
+    assert words in str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
+    seen = romdp.simulate(world, "uniform", 8000, seed=0)
+    table = pa.table(
+        {
+            "page": seen.observations,
+            "offer": seen.actions,
+            "paid": seen.rewards,
+            "user": np.arange(8000) // 40,
+            "minute": np.arange(8000),
+        }
+    )
+    folder = tmp_path_factory.mktemp("log")
+    pq.write_table(table.slice(0, 4000), folder / "a.parquet")
+    pq.write_table(table.slice(4000), folder / "b.parquet")
+    return folder
+
+
+def test_fit_then_apply(log, tmp_path):
+    out = tmp_path / "model"
+    result = run("fit", log / "a.parquet", log / "b.parquet", *NAMES, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "3 hidden states behind 12 observations (8,000 rows, 200 episodes" in result.output
+    assert f"wrote {out}" in result.output
+    model = load_model(out)
+    assert str(model) in result.output
+    answer = tmp_path / "answer.csv"
+    result = run("apply", out, log, "--out", answer)
+    assert result.exit_code == 0, result.output
+    assert "8,000 rows" in result.output
+    assert len(answer.read_text().splitlines()) == 8001
+
+
+def test_without_out_it_only_prints(log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("fit", f"{log}/*.parquet", *NAMES, "--order", "minute", "--states", "2")
+    assert result.exit_code == 0, result.output
+    assert "2 hidden states" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals_write_nothing(log, tmp_path):
+    out = tmp_path / "model"
+    refuse(InvalidInputError, "did you mean 'page'", "fit", log, "--observation", "pge",
+           "--out", out)  # fmt: skip
+    refuse(InvalidInputError, "there is no file", "fit", log / "c.parquet", *NAMES, "--out", out)
+    refuse(InvalidInputError, "one fixed policy", "fit", log, *NAMES, "--method", "tensor")
+    refuse(InvalidInputError, "order", "fit", log / "b.parquet", log / "a.parquet",
+           "--observation", "page", "--order", "minute", "--out", out)  # fmt: skip
+    refuse(StorageError, "holds no model", "apply", log, log, "--out", tmp_path / "x.csv")
+    (tmp_path / "thesis.txt").write_text("years of work")
+    refuse(InvalidInputError, "other files", "fit", log, *NAMES, "--out", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_table_that_is_read_is_not_written_over(log, tmp_path):
+    run("fit", log, *NAMES, "--out", tmp_path / "model")
+    path = log / "a.parquet"
+    before = path.read_bytes()
+    refuse(InvalidInputError, "is what is read", "apply", tmp_path / "model", path, "--out", path)
+    assert path.read_bytes() == before

@@ -1,0 +1,21 @@
+"""What the tests of the reports share: one small experiment, played once."""
+
+import pytest
+from run_directories import make_run_directory
+
+from romdp.reports.reading import read_results
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "page: needs Chromium and its driver; `make test-page`")
+
+
+@pytest.fixture(scope="session")
+def run_directory(tmp_path_factory):
+    """Three agents, two numbers of observations, two seeds. Do not change it: copy it."""
+    return make_run_directory(tmp_path_factory.mktemp("reports") / "runs")
+
+
+@pytest.fixture(scope="session")
+def results(run_directory):
+    return read_results(run_directory)

@@ -1,0 +1,168 @@
+"""The printed figures: what is drawn is what was measured."""
+
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.patches import PathPatch, Rectangle
+from report_cases import make_groupings, make_record
+
+import romdp
+from romdp.errors import InvalidInputError, StorageError, WriteError
+from romdp.reports import (
+    emission_figure,
+    flow_figure,
+    groups_figure,
+    regret_figure,
+    save_figure,
+    write_figures,
+)
+from romdp.reports.bands import band, typical
+from romdp.reports.palette import agent_styles
+from romdp.worlds import random_romdp
+
+
+def lines_of(axes, colour):
+    return [line for line in axes.lines if line.get_color() == colour]
+
+
+@pytest.mark.parametrize("kind", ["mean", "median"])
+def test_the_curves_are_the_bands(results, kind):
+    figure = regret_figure(results, "pseudo_regret", kind)
+    assert [axes.get_title() for axes in figure.axes] == [
+        "random-romdp, Y = 6",
+        "random-romdp, Y = 9",
+    ]
+    for axes, panel in zip(figure.axes, results.panels, strict=True):
+        assert axes.get_xlabel() == r"$\sqrt{N}$"
+        for name, style in agent_styles(results.agents).items():
+            (line,) = lines_of(axes, style.colour if name != "oracle" else "#000000")
+            wanted = band(results.of(name, panel), "pseudo_regret", kind)
+            np.testing.assert_allclose(line.get_xdata(), np.sqrt(wanted.step))
+            np.testing.assert_allclose(line.get_ydata(), wanted.middle)
+        assert len(axes.collections) == 3  # a band each
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+    assert kind in figure.get_supxlabel()  # what the band is stands below
+    assert "2 seeds" in figure.get_supxlabel()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == list(results.agents)
+
+
+def test_some_agents_only(results):
+    figure = regret_figure(results, agents=["oracle"], share_y=False)
+    assert len(figure.axes[0].lines) == 1
+    with pytest.raises(InvalidInputError, match="did you mean 'oracle'"):
+        regret_figure(results, agents=["oracel"])
+    with pytest.raises(InvalidInputError, match="agents is empty"):
+        regret_figure(results, agents=[])
+    with pytest.raises(InvalidInputError, match="measure"):
+        regret_figure(results, "fun")
+
+
+def test_bulbs_hold_the_number_of_groups(results):
+    figure = groups_figure(results)
+    for axes, panel in zip(figure.axes, results.panels, strict=True):
+        curves = {
+            (float(np.sqrt(n)), float(y)): int(groups)
+            for agent in results.agents
+            for record in [typical(results.of(agent, panel))]
+            for n, y, groups in zip(
+                record.curves["step"],
+                record.curves["regret"],
+                record.curves["n_clusters"],
+                strict=True,
+            )
+        }
+        texts = {text.get_position(): text.get_text() for text in axes.texts}
+        assert len(texts) >= 2
+        for place, words in texts.items():
+            assert int(words) in {
+                groups for spot, groups in curves.items() if np.allclose(spot, place)
+            }
+
+
+def test_a_flow_has_a_block_for_every_group():
+    figure = flow_figure(make_record())
+    (axes,) = figure.axes
+    assert sum(isinstance(patch, Rectangle) for patch in axes.patches) == 4 + 3 + 2
+    assert sum(isinstance(patch, PathPatch) for patch in axes.patches) == 4 + 3
+    words = [text.get_text() for text in axes.texts]
+    assert "epoch 2\nstep 10" in words
+    assert "true hidden state" in figure.get_supxlabel()
+    assert not any(patch.get_hatch() for patch in axes.patches)
+
+
+def test_groups_that_mix_states_are_hatched():
+    record = make_record(groupings=make_groupings([[0, 1, 2, 3], [0, 0, 0, 1]]))
+    (axes,) = flow_figure(record).axes
+    assert sum(bool(patch.get_hatch()) for patch in axes.patches) == 1
+    unknown = make_record(hidden_state=None)
+    assert "final group" in flow_figure(unknown).get_supxlabel()
+
+
+def test_a_flow_needs_groupings():
+    with pytest.raises(InvalidInputError, match="no stored groupings"):
+        flow_figure(make_record(groupings=()))
+
+
+@pytest.mark.parametrize("n_observations", [8, 100])
+def test_the_emission_matrix_and_its_groups(n_observations):
+    world = random_romdp(3, 2, n_observations, seed=4)
+    found = romdp.Partition(np.where(np.arange(n_observations) == 3, -1, world.labels))
+    figure = emission_figure(world.emission, found)
+    top, middle, bottom, _ = figure.axes
+    image = middle.images[0].get_array()
+    order = np.argsort(world.labels, kind="stable")
+    np.testing.assert_allclose(np.sort(image.max(axis=0) ** 2), np.sort(world.emission.max(axis=0)))
+    assert [text.get_text() for text in top.texts] == ["0", "1", "2"]
+    colours = bottom.images[0].get_array()[0], top.images[0].get_array()[0]
+    # A group has the colour of its state: only the observation without a group differs.
+    assert (np.abs(colours[0] - colours[1]).max(axis=1) > 0).sum() == 1
+    if n_observations == 8:
+        shown = [int(text.get_text()) for text in bottom.get_xticklabels()]
+        np.testing.assert_array_equal(world.labels[shown], world.labels[order])
+
+
+def test_an_emission_of_another_world():
+    with pytest.raises(InvalidInputError, match="5 observations, but emission has 2 columns"):
+        emission_figure(np.eye(2), romdp.Partition([0] * 5))
+
+
+def test_files_are_whole_and_always_the_same(results, tmp_path):
+    paths = [
+        save_figure(regret_figure(results), tmp_path / name, dpi=50) for name in ("one", "two.x")
+    ]
+    assert [path.name for path in paths[1]] == ["two.x.svg", "two.x.png"]
+    for first, second in zip(*paths, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    assert ElementTree.parse(paths[0][0]).getroot().tag.endswith("svg")
+    assert paths[0][1].read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InvalidInputError, match="format"):
+        save_figure(regret_figure(results), tmp_path / "x", ["pdf"])
+    with pytest.raises(WriteError, match="cannot write"):
+        save_figure(regret_figure(results), tmp_path / "no" / "x", ["svg"])
+
+
+def test_the_figures_of_a_directory(run_directory, tmp_path):
+    written = write_figures(run_directory, tmp_path / "a" / "b", ("svg",))
+    names = {path.name for path in written}
+    assert {"regret.svg", "pseudo-regret.svg", "groups.svg"} <= names
+    assert "flow-lc-psrl-random-romdp-Y9.svg" in names
+    assert not any("flow-ucrl2" in name for name in names)  # it never regroups
+    assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == names
+    with pytest.raises(StorageError, match="does not exist"):
+        write_figures(tmp_path / "nothing")
+
+
+def test_drawing_leaves_nothing_behind(run_directory, tmp_path):
+    """No window, no global figure, no setting kept: pyplot is not even imported."""
+    code = f"""
+import sys, matplotlib
+from romdp.reports import write_figures
+write_figures({str(run_directory)!r}, {str(tmp_path)!r}, ("svg",))
+assert "matplotlib.pyplot" not in sys.modules
+assert matplotlib.rcParams["svg.hashsalt"] is None
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -1,0 +1,328 @@
+"""The page of an experiment: what it says, and how it behaves in a real browser."""
+
+import io
+import json
+import re
+import shutil
+from base64 import b64decode
+
+import numpy as np
+import pytest
+from run_directories import make_run_directory
+
+from romdp.errors import WriteError
+from romdp.reports import read_results, write_figures, write_report
+from romdp.reports.bands import band
+from romdp.storage import read_json
+
+
+def data_of(page):
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    return json.loads(text)
+
+
+def test_the_page_holds_the_figures(run_directory, results, tmp_path):
+    path = write_report(run_directory, tmp_path / "out" / "page.html")
+    assert path == tmp_path / "out" / "page.html"
+    assert not (run_directory / "report.html").exists()
+    data = data_of(path.read_text(encoding="utf-8"))
+    assert [agent["name"] for agent in data["agents"]] == ["ucrl2", "lc-psrl", "oracle"]
+    assert data["panels"] == ["random-romdp, Y = 6", "random-romdp, Y = 9"]
+    assert len(data["series"]) == 6
+    assert len(data["runs"]) == 12
+    series = next(s for s in data["series"] if (s["agent"], s["panel"]) == (1, 1))
+    wanted = band(results.of("lc-psrl", ("random-romdp", 9)))
+    np.testing.assert_array_equal(series["step"], wanted.step)
+    for drawn, value in zip(
+        series["regret"]["mean"], (wanted.middle, wanted.low, wanted.high), strict=True
+    ):
+        np.testing.assert_allclose(drawn, value, rtol=1e-5)
+    for run, record in zip(data["runs"], results.records, strict=True):
+        assert run["seed"] == record.seed
+        assert run["changes"] == len(record.groupings) - 1
+        world = results.experiment.world(record.world).make(record.n_observations, record.seed)
+        np.testing.assert_allclose(run["emission"]["chance"], world.emission.max(axis=0), rtol=1e-5)
+
+
+def test_the_page_lies_in_the_directory_by_default(run_directory, tmp_path):
+    directory = shutil.copytree(run_directory, tmp_path / "copy")
+    (directory / "summary.json").unlink()
+    path = write_report(directory)
+    assert path == directory / "report.html"
+    assert path.stat().st_size < 6e6
+    assert read_json(directory / "summary.json")["kind"] == "romdp summary"
+    first = path.read_bytes()
+    assert write_report(directory).read_bytes() == first
+
+
+def test_configuration_and_versions_are_told(run_directory, tmp_path):
+    page = write_report(run_directory, tmp_path / "p.html").read_text(encoding="utf-8")
+    body = page[page.index('<section id="configuration">') :].split("<script")[0]
+    assert "Hoeffding confidence sets" in body
+    assert f"numpy {np.__version__}" in body
+    assert "&quot;n_states&quot;: 3" in body
+
+
+def test_missing_and_failed_runs_are_told(run_directory, tmp_path):
+    directory = shutil.copytree(run_directory, tmp_path / "copy")
+    (directory / "runs" / "oracle-random-romdp-Y9-s1.parquet").unlink()
+    (directory / "runs" / "ucrl2-random-romdp-Y6-s0.parquet").unlink()
+    error = directory / "runs" / "ucrl2-random-romdp-Y6-s0.error.txt"
+    error.write_text("Traceback\nValueError: <b>bad</b>\n")
+    page = write_report(directory).read_text(encoding="utf-8")
+    warnings = page[page.index('<div id="warnings">') : page.index("<nav")]
+    assert "1 of 12 runs are missing" in warnings
+    assert "<li>oracle-random-romdp-Y9-s1</li>" in warnings
+    assert "ucrl2-random-romdp-Y6-s0: ValueError: &lt;b&gt;bad&lt;/b&gt;" in warnings
+
+
+def test_a_page_that_cannot_be_written(run_directory, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match="cannot make"):
+        write_report(run_directory, tmp_path / "file" / "page.html")
+    with pytest.raises(WriteError, match="cannot write"):
+        write_report(run_directory, tmp_path)
+
+
+def test_a_world_without_a_single_gain_shows_rewards(tmp_path):
+    """Regret is unknown there; the page begins with what is known."""
+    world = romdp_world_with_two_ends(tmp_path / "world.npz")
+    directory = make_run_directory(
+        tmp_path / "runs", worlds=(world,), agents=("psrl",), observations=None, seeds=1, steps=50
+    )
+    results = read_results(directory)
+    assert np.isnan(results.records[0].curves["regret"]).all()
+    page = write_report(directory).read_text(encoding="utf-8")
+    assert list(data_of(page)["measures"]) == ["reward_per_step", "n_clusters"]
+    assert '<section id="groups">' not in page
+    written = [path.name for path in write_figures(directory, tmp_path / "figures", ("svg",))]
+    assert written == ["reward-per-step.svg"]
+
+
+def romdp_world_with_two_ends(path):
+    import romdp
+
+    stay = np.zeros((2, 2, 2))
+    stay[0, :, 0] = stay[1, :, 1] = 1.0
+    world = romdp.ROMDP(stay, [[0.2, 0.2], [0.9, 0.9]], [[0.5, 0.5, 0], [0, 0, 1]])
+    world.save(path)
+    return str(path)
+
+
+# ---- in a browser -------------------------------------------------------------------------
+
+OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--window-size=1280,900"),
+)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    from selenium import webdriver
+
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.fail("install the browser: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def page(run_directory, tmp_path_factory):
+    return write_report(run_directory, tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture
+def browser(chromium, page):
+    """The page, freshly opened from disk on a wide screen; nothing may be on the console."""
+    resize(chromium, 1280, 900)
+    chromium.get(page.as_uri())
+    yield chromium
+    assert [entry for entry in chromium.get_log("browser") if entry["level"] != "INFO"] == []
+
+
+def resize(browser, width, height, mobile=False):
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
+    )
+
+
+def traces(browser, part="curves"):
+    """Return the names of what is drawn in each panel that is shown."""
+    return browser.execute_script(
+        """return [...document.querySelectorAll(`#${arguments[0]} .card:not([hidden]) .plot`)]
+        .map((area) => area.data.map((trace) => trace.name));""",
+        part,
+    )
+
+
+def click(browser, group, text):
+    """Click the switch with this text."""
+    (label,) = [
+        label
+        for label in browser.find_elements("css selector", f"#{group} label")
+        if label.text == text
+    ]
+    label.click()
+
+
+def choose(browser, label, value):
+    from selenium.webdriver.support.select import Select
+
+    Select(browser.find_element("css selector", f'select[title="{label}"]')).select_by_value(value)
+
+
+def shown_rows(browser):
+    rows = browser.find_elements("css selector", "#summary tr[data-agent]")
+    return [row.get_attribute("data-agent") for row in rows if row.is_displayed()]
+
+
+@pytest.mark.page
+def test_it_renders_without_a_network(browser):
+    assert traces(browser) == [["ucrl2"] * 3 + ["lc-psrl"] * 3 + ["oracle"] * 3] * 2
+    assert len(traces(browser, "bulbs")[0]) == 6
+    drawn = browser.find_elements("css selector", ".plot .scatterlayer .js-line")
+    assert len(drawn) >= 12
+    loaded = browser.execute_script(
+        "return performance.getEntriesByType('resource').map((entry) => entry.name)"
+    )
+    assert [name for name in loaded if not name.startswith(("data:", "blob:"))] == []
+
+
+@pytest.mark.page
+def test_the_screenshot_is_not_empty(browser, tmp_path):
+    from PIL import Image
+
+    browser.save_screenshot(str(tmp_path / "page.png"))
+    picture = Image.open(tmp_path / "page.png").convert("RGB")
+    assert picture.size == (1280, 900)
+    colours = {colour for _, colour in picture.getcolors(1 << 24)}
+    assert {(0, 0x72, 0xB2)} <= colours  # the accent of the switches
+    assert len(colours) > 200
+
+
+@pytest.mark.page
+def test_agents_are_switched_off_and_on(browser):
+    click(browser, "agents", "ucrl2")
+    assert all("ucrl2" not in names for names in traces(browser) + traces(browser, "bulbs"))
+    assert shown_rows(browser) == ["lc-psrl", "oracle"] * 2
+    click(browser, "agents", "ucrl2")
+    assert all("ucrl2" in names for names in traces(browser) + traces(browser, "bulbs"))
+    assert shown_rows(browser) == ["ucrl2", "lc-psrl", "oracle"] * 2
+    for name in ("ucrl2", "lc-psrl", "oracle"):  # nobody left: empty, not broken
+        click(browser, "agents", name)
+    assert traces(browser) == [[], []]
+
+
+@pytest.mark.page
+def test_worlds_are_switched_off_and_on(browser):
+    click(browser, "worlds", "random-romdp, Y = 6")
+    assert len(traces(browser)) == len(traces(browser, "bulbs")) == 1
+    assert len(shown_rows(browser)) == 3
+    click(browser, "worlds", "random-romdp, Y = 6")
+    assert len(traces(browser)) == 2
+
+
+@pytest.mark.page
+def test_what_is_drawn_can_be_chosen(browser, results):
+    def first(what):
+        return browser.execute_script(f"return document.querySelector('#curves .plot').{what}")
+
+    choose(browser, "measure", "n_clusters")
+    assert first("layout.yaxis.title.text") == "number of groups"
+    choose(browser, "measure", "pseudo_regret")
+    choose(browser, "band", "runs")
+    assert traces(browser)[0] == ["ucrl2"] * 2 + ["lc-psrl"] * 2 + ["oracle"] * 2
+    assert browser.find_element("id", "band-note").text == "one line per run"
+    record = results.of("ucrl2", ("random-romdp", 6))[0]
+    np.testing.assert_allclose(first("data[0].y"), record.curves["pseudo_regret"], rtol=1e-5)
+    np.testing.assert_allclose(first("data[0].x"), np.sqrt(record.curves["step"]))
+    choose(browser, "horizontal axis", "log")
+    assert first("layout.xaxis.type") == "log"
+    np.testing.assert_allclose(first("data[0].x"), record.curves["step"])
+    same = browser.execute_script(
+        "return [...document.querySelectorAll('#curves .plot')].map((p) => p.layout.yaxis.range)"
+    )
+    assert same[0] == same[1]
+    click(browser, "views", "same height")
+    assert first("layout.yaxis.autorange") is True
+
+
+@pytest.mark.page
+def test_the_story_of_a_run(browser, results):
+    def words(name):
+        return browser.find_element("id", name).text
+
+    choose(browser, "world", "1")
+    choose(browser, "agent", "1")
+    choose(browser, "seed", "1")
+    record = results.of("lc-psrl", ("random-romdp", 9))[1]
+    assert words("run-facts").startswith("lc-psrl in random-romdp, Y = 9, seed 1")
+    chapters = browser.find_elements("css selector", "#chapters tbody tr")
+    assert len(chapters) == min(len(record.groupings), 40)
+    assert len(browser.find_elements("css selector", "#flow path")) >= 9
+    assert len(browser.find_elements("css selector", "#emission rect")) >= 3 * 9
+    epochs = browser.find_elements("css selector", "#epochs tbody tr")
+    assert len(epochs) == min(len(record.epochs["start"]), 200)
+    choose(browser, "agent", "0")
+    assert words("run-facts").startswith("ucrl2 in random-romdp, Y = 9, seed 1")
+    assert words("flow-note") == "The grouping of this run never changed."
+    assert not browser.find_element("id", "flow").is_displayed()
+
+
+@pytest.mark.page
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_it_fits_a_phone(browser, width):
+    resize(browser, width, 800, mobile=True)
+    browser.refresh()
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for area in browser.find_elements("css selector", ".plot .main-svg, .chip, select, button"):
+        box = area.rect
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width + 1
+    click(browser, "agents", "ucrl2")
+    assert all("ucrl2" not in names for names in traces(browser))
+
+
+@pytest.mark.page
+def test_dark_and_light(browser):
+    def paper():
+        return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    def oracle():
+        return browser.execute_script(
+            """const area = document.querySelector('#curves .plot');
+            return area.data.find((t) => t.name === 'oracle' && t.mode !== 'lines').line.color;"""
+        )
+
+    before = (paper(), oracle())
+    assert before == ("rgb(255, 255, 255)", "#000000")
+    browser.find_element("id", "theme").click()
+    after = (paper(), oracle())
+    assert after == ("rgb(20, 23, 27)", "#F2F2F2")
+    browser.find_element("id", "theme").click()
+    assert (paper(), oracle()) == before
+
+
+@pytest.mark.page
+def test_a_picture_can_be_taken_away(browser):
+    """The page forbids itself everything from elsewhere; saving a picture must still work."""
+    from PIL import Image
+
+    image = browser.execute_async_script(
+        """const done = arguments[arguments.length - 1];
+        const area = document.querySelector('#curves .plot');
+        Plotly.toImage(area, {format: 'png', width: 400, height: 300})
+          .then(done, (error) => done(String(error)));"""
+    )
+    assert image.startswith("data:image/png;base64,")
+    assert Image.open(io.BytesIO(b64decode(image.split(",")[1]))).size == (400, 300)
