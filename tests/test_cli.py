@@ -12,6 +12,7 @@ import romdp
 from romdp.cli import app
 from romdp.mdp import MDP
 from romdp.romdp import ROMDP
+from romdp.theory import bounds
 from romdp.worlds.catalogue import WORLDS, load_world, make
 
 OPTIONS = {
@@ -115,7 +116,7 @@ def test_generate_reads_a_room(tmp_path):
 
 
 def test_inspect_prints_the_table(world_file):
-    result = run("inspect", world_file)
+    result = run("inspect", world_file, "--brief")
     world = ROMDP.load(world_file)
     assert result.exit_code == 0
     assert str(world.assumptions()) in result.stdout
@@ -135,7 +136,16 @@ def test_inspect_prints_json(world_file):
     world = ROMDP.load(world_file)
     content = json.loads(result.stdout)
     assert content.pop("optimal_policy") == world.hidden.optimal_policy.tolist()
+    assert content.pop("theory") == json.loads(json.dumps(bounds(world).to_dict()))
     assert content == json.loads(json.dumps(world.assumptions().to_dict()))
+
+
+def test_inspect_shows_the_theory(world_file):
+    result = run("inspect", world_file, "--delta", "0.1", "--steps", "1e4")
+    assert result.exit_code == 0
+    assert str(bounds(ROMDP.load(world_file), 0.1, 10_000)) in result.stdout
+    refused = run("inspect", world_file, "--delta", "2")
+    assert refused.exit_code != 0
 
 
 def test_inspect_reads_an_mdp(tmp_path):

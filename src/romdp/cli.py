@@ -210,22 +210,34 @@ def inspect(
         Path, typer.Argument(metavar="WORLD", help="A world file.", show_default=False)
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Leave out the constants and bounds of the theory.")
+    ] = False,
+    delta: Annotated[float, typer.Option(help="Failure probability of the bounds.")] = 0.05,
+    steps: Annotated[float, typer.Option(help="Number of steps N of the bounds.")] = 1e6,
 ) -> None:
-    """Answer exact questions about a world: gain, policy, assumptions, constants."""
+    """Answer exact questions about a world: gain, policy, assumptions, the paper's bounds."""
     from romdp.romdp import as_romdp
+    from romdp.theory import bounds
+    from romdp.validation import whole_number
     from romdp.worlds.catalogue import load_world
 
     world = as_romdp(load_world(path))
     facts = world.assumptions()
+    theory = None if brief else bounds(world, delta, whole_number(steps, "steps", 1))
     if as_json:
         content = facts.to_dict()
         if facts.gain is not None:
             content["optimal_policy"] = world.hidden.optimal_policy.tolist()
+        if theory is not None:
+            content["theory"] = theory.to_dict()
         typer.echo(json.dumps(content, indent=2))
         return
     typer.echo(f"{path}\n\n{facts}")
     if facts.gain is not None:
         typer.echo(f"\n{_state_table(world)}")
+    if theory is not None:
+        typer.echo(f"\n{theory}")
 
 
 def _state_table(world: "ROMDP", most: int = 20) -> str:
