@@ -8,6 +8,8 @@ two-phase, cost (calls and time of the planner).
 """
 
 import argparse
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,47 @@ def measure(
     else:
         made = romdp.worlds.deterministic_romdp(5, 3, observations, seed=seed)
     return score(make_agent(agent, made, scale), made, steps, seed)
+
+
+@dataclass
+class Timed:
+    """A planner that measures itself."""
+
+    planner: Any
+    calls: int = 0
+    seconds: float = 0.0
+    sweeps: int = 0
+
+    def plan(self, *arguments: Any) -> Any:
+        """Plan, and note how long it took."""
+        begin = time.perf_counter()
+        plan = self.planner.plan(*arguments)
+        self.seconds += time.perf_counter() - begin
+        self.calls += 1
+        self.sweeps += plan.sweeps
+        return plan
+
+
+def cost(steps: int, n_seeds: int) -> None:
+    """Print calls of the planner, their sweeps and time, with and without grouping."""
+    print(
+        "   Y  agent      calls of the planner   sweeps   planner, ms   all, s (means over seeds)"
+    )
+    for size in (10, 20, 30, 100, 300):
+        for name in ("ucrl2", "sl-ucrl", "oracle"):
+            rows = []
+            for seed in range(n_seeds):
+                world = romdp.worlds.random_romdp(STATES, ACTIONS, size, seed=seed)
+                agent = make_agent(name, world, 0.1)
+                timed = Timed(agent.planner)
+                begin = time.perf_counter()
+                romdp.play(replace(agent, planner=timed), world, steps, seed=seed)
+                spent = time.perf_counter() - begin
+                rows.append((timed.calls, timed.sweeps, 1e3 * timed.seconds, spent))
+            calls, sweeps, planner, spent = np.mean(rows, axis=0)
+            print(
+                f"{size:>4}  {name:<9} {calls:>21,.0f} {sweeps:>8,.0f} {planner:>13.1f} {spent:>8.2f}"
+            )
 
 
 def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
@@ -160,6 +203,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
+    if arguments.part == "cost":
+        cost(10**6, min(arguments.seeds, 5))
+        return
     out = arguments.out / f"sl-ucrl-{arguments.part}.jsonl"
     rows = run_all(measure, cases(arguments.part, arguments.seeds), out, arguments.workers)
     table(rows)

@@ -203,16 +203,14 @@ def _died(status: int | None) -> str:
 def _serve(pipe: "connection.Connection[Any, Any]", work: Work) -> None:
     """Do tasks until the pipe ends: the life of a worker process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
+    with suppress(EOFError, OSError):  # nobody is there any more
+        while True:
             index, task = pipe.recv()
-        except EOFError:
-            return
-        outcome = _attempt(work, index, task, lambda message: pipe.send((message,)))
-        try:
-            pipe.send(outcome)
-        except (TypeError, ValueError, AttributeError):  # a value that cannot be sent
-            pipe.send(Outcome(index, error=traceback.format_exc()))
+            outcome = _attempt(work, index, task, lambda message: pipe.send((message,)))
+            try:
+                pipe.send(outcome)
+            except (TypeError, ValueError, AttributeError):  # a value that cannot be sent
+                pipe.send(Outcome(index, error=traceback.format_exc()))
 
 
 def _end_with_parent() -> None:

@@ -111,16 +111,16 @@ def test_an_error_in_the_middle_leaves_nothing(model, tmp_path):
     folder.mkdir()
     pq.write_table(pa.table({"page": [1, 2], "x": ["a", "b"]}), folder / "a.parquet")
     pq.write_table(pa.table({"page": [1, 2], "x": [[1], [2]]}), folder / "b.parquet")
-    with pytest.raises(InvalidInputError, match="b.parquet"):
+    with pytest.raises(InvalidInputError, match=r"b.parquet"):
         apply_model(model, folder, tmp_path / "out.parquet")
     pq.write_table(pa.table({"page": [1, 2], "y": ["a", "b"]}), folder / "b.parquet")
-    with pytest.raises(InvalidInputError, match="columns of .*b.parquet are not those of"):
+    with pytest.raises(InvalidInputError, match=r"columns of .*b.parquet are not those of"):
         apply_model(model, folder, tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 def test_a_model_of_a_trajectory_needs_to_be_told_the_column(tmp_path):
     model = fit(romdp.simulate(WORLD, "uniform", 3000, seed=0))
-    with pytest.raises(InvalidInputError, match="observation is missing"):
+    with pytest.raises(InvalidInputError, match=r"observation is missing"):
         apply_model(model, {"page": [1]}, tmp_path / "out.csv")
     assert apply_model(model, {"page": [1]}, tmp_path / "out.csv", "page") == 1

@@ -120,6 +120,16 @@ def test_names_are_numbered_by_first_appearance(values):
     assert [numbering.names[i] for i in found] == values
 
 
+def test_types_that_need_a_cast():
+    text = pa.array(["a", "b", "a"], pa.string_view())
+    assert coded(batch(x=text), "x", HERE).names() == ["a", "b"]
+    times = pa.array([2000, 1000], pa.int64()).cast(pa.timestamp("ns"))
+    assert coded(batch(x=times), "x", HERE).names()[1] == datetime.datetime(1970, 1, 1, 0, 0, 0, 1)
+    finer = pa.array([1], pa.int64()).cast(pa.timestamp("ns"))
+    with pytest.raises(InvalidInputError, match=r"'x' holds times with nanoseconds"):
+        coded(batch(x=finer), "x", HERE)
+
+
 def test_unused_entries_of_a_dictionary_get_no_number():
     array = pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(["a", "b", "c"]))
     numbering = Numbering("x", 10, "observation")

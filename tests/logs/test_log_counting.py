@@ -221,6 +221,17 @@ def test_order_is_checked_across_batches_and_files(tmp_path, several_workers):
             count_logs(folder, columns, workers=2)
 
 
+def test_an_error_in_one_worker_ends_the_others(tmp_path, several_workers):
+    table = as_table(random_rows(np.random.default_rng(5), 3000))
+    broken = table.set_column(2, "paid", pa.array([float("nan")] * 3000))
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(broken, tmp_path / "b.parquet")
+    seen = []
+    with pytest.raises(InvalidInputError, match=r"row 1 of .*b.parquet, column 'paid': nan"):
+        count_logs(tmp_path, COLUMNS, workers=2, batch_rows=1, progress=seen.append)
+    assert sum(seen) < 3000
+
+
 def test_a_duplicate_is_named_by_its_row():
     table = {"page": [1, 2, 2, 3], "user": [0, 1, 0, 0], "minute": [5, 5, 6, 6]}
     columns = Columns("page", episode="user", order="minute")

@@ -1,9 +1,10 @@
 """The commands ``fit`` and ``apply``: hidden states behind logged decisions."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -76,6 +77,14 @@ def fit_command(
     ] = 1_000_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same model.")] = 0,
     workers: _Workers = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS",
+            help="Count on the Dask cluster of this scheduler, which must see the files.",
+        ),
+    ] = None,
     quiet: _Quiet = False,
 ) -> None:
     """Find the hidden states behind a log, the MDP between them and its best policy."""
@@ -84,7 +93,7 @@ def fit_command(
 
     if out is not None:
         refuse_foreign(out)
-    with _Progress(quiet) as progress:
+    with _Progress(quiet) as progress, _cluster(dask) as client:
         model = fit(
             files,
             observation,
@@ -103,6 +112,7 @@ def fit_command(
             workers=workers,
             max_observations=max_observations,
             progress=progress,
+            client=client,
         )
     typer.echo(str(model))
     if out is not None:
@@ -142,6 +152,21 @@ def apply_command(
     with _Progress(quiet) as progress:
         n_rows = apply_model(model, files, out, observation, progress=progress)
     typer.echo(f"wrote {out}: {n_rows:,} rows")
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[Any]:
+    """Connect to a Dask cluster, if one is named."""
+    if address is None:
+        yield None
+        return
+    from romdp.executors import Dask
+
+    executor = Dask(address)
+    try:
+        yield executor._client
+    finally:
+        executor.close()
 
 
 class _Progress:

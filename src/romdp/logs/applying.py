@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from romdp.errors import InvalidInputError
-from romdp.logs.columns import Columns, kind_of
+from romdp.logs.columns import Columns, kind_of, simple_names
 from romdp.logs.sources import BATCH_ROWS, CsvPiece, Piece, Wanted, open_source
 from romdp.model.latent import LatentModel
 from romdp.storage import write_atomic
@@ -145,7 +145,7 @@ def _answer(model: LatentModel, batch: Any, column: str, known: dict[Any, int]) 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
         batch = batch.set_column(at, column, array)
-    coded = array.dictionary_encode()
+    coded = simple_names(array, column).dictionary_encode()
     numbers = [known.get(name, -1) for name in coded.dictionary.to_pylist()]
     table = np.append(np.array(numbers, np.int64), -1)
     codes = coded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)

@@ -174,6 +174,7 @@ def coded(batch: Any, column: str, place: Place) -> Coded:
 
     array = batch.column(column)
     _refuse_missing(array, column, place)
+    array = simple_names(array, column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     codes = array.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -185,6 +186,24 @@ def coded(batch: Any, column: str, place: Place) -> Coded:
             if name is None or name != name:  # noqa: PLR0124 - not-a-number differs from itself
                 raise place.error(int(rows[i]), column, "the value is missing")
     return found
+
+
+def simple_names(array: Any, column: str) -> Any:
+    """Cast names of types that Arrow cannot take apart, or Python not hold, to ones they can."""
+    import pyarrow as pa
+
+    t = pa.types
+    if t.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if t.is_timestamp(array.type) and array.type.unit == "ns":
+        try:
+            return array.cast(pa.timestamp("us", array.type.tz))
+        except pa.ArrowInvalid:
+            raise InvalidInputError(
+                f"column {column!r} holds times with nanoseconds, which cannot name things; round "
+                "them or turn them into text"
+            ) from None
+    return array
 
 
 def numbers(batch: Any, column: str, place: Place) -> Floats:

@@ -37,6 +37,7 @@ def count_logs(
     max_observations: int = 1_000_000,
     max_actions: int = 10_000,
     progress: Callable[[int], object] | None = None,
+    client: Any = None,
 ) -> LogCounts:
     """Count a log in one pass over its rows.
 
@@ -66,7 +67,9 @@ def count_logs(
     max_observations, max_actions
         More different ones are refused.
     progress
-        Called with the number of rows of every batch that was counted.
+        Called with the number of rows of every batch that was counted; not by a cluster.
+    client
+        A ``distributed.Client``: count on its cluster, whose workers must see the files.
 
     Examples
     --------
@@ -92,10 +95,16 @@ def count_logs(
     batch_rows = whole_number(batch_rows, "batch_rows", 1)
     pieces = open_source(data)
     check_columns(pieces, columns)
-    stretches = share_out(pieces, _n_workers(workers), columns.episode is not None)
     if sort:
         parts = [count_sorted(pieces, settings, batch_rows, progress)]
+    elif client is not None:
+        from romdp.logs.cluster import STRETCHES_PER_WORKER, count_on_cluster
+
+        n_stretches = STRETCHES_PER_WORKER * max(1, len(client.scheduler_info()["workers"]))
+        stretches = share_out(pieces, n_stretches, columns.episode is not None)
+        parts = [count_on_cluster(client, stretches, settings, batch_rows)]
     else:
+        stretches = share_out(pieces, _n_workers(workers), columns.episode is not None)
         parts = _in_parallel(
             [(part, settings, row, batch_rows, progress) for part, row in stretches]
         )
@@ -106,13 +115,13 @@ def count_logs(
 
 
 def _in_parallel(jobs: list[_Job]) -> list[Partial]:
-    """Count stretches at the same time; the first error in the order of rows is raised."""
+    """Count stretches at the same time; an error in one ends the others."""
     if len(jobs) == 1:
         return [count_stretch(*jobs[0])]
     stop = threading.Event()
 
     def work(job: _Job) -> Partial:
-        *what, progress = job
+        pieces, settings, row, batch_rows, progress = job
 
         def tell(n_rows: int) -> None:
             if stop.is_set():
@@ -121,7 +130,7 @@ def _in_parallel(jobs: list[_Job]) -> list[Partial]:
                 progress(n_rows)
 
         try:
-            return count_stretch(*what, tell)
+            return count_stretch(pieces, settings, row, batch_rows, tell)
         except BaseException:
             stop.set()  # nobody needs what the others would find
             raise

@@ -43,6 +43,13 @@ class HiddenStates:
     n_states_ : int
         The number of hidden states.
 
+    Notes
+    -----
+    What scikit-learn's estimator checks ask and does not fit here: rows are steps in order, so
+    shuffling or leaving out rows changes the meaning; observations are names, so there are no
+    features to scale, and no ``n_features_in_``; a step has no sample weight. Cross-validate over
+    whole trajectories.
+
     Examples
     --------
     >>> import romdp

@@ -47,6 +47,7 @@ def fit(
     workers: int | None = None,
     max_observations: int = 1_000_000,
     progress: Callable[[int], object] | None = None,
+    client: Any = None,
 ) -> LatentModel:
     """Find the hidden states behind logged decisions, the MDP between them and its best policy.
 
@@ -92,6 +93,8 @@ def fit(
         More different observations are refused.
     progress
         Called with the number of rows whenever some were counted.
+    client
+        A ``distributed.Client``: files are then counted on its Dask cluster.
 
     Returns
     -------
@@ -139,6 +142,7 @@ def fit(
             workers=workers,
             max_observations=max_observations,
             progress=progress,
+            client=client,
         )
     _refuse_pointless(log, columns, n_states)
     model = fit_counts(

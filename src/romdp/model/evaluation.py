@@ -157,13 +157,13 @@ def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Pred
     known = following >= 0
     source, action, target = held.observations[known], held.actions[known], following[known]
     episode = np.repeat(np.arange(held.n_episodes), held.lengths)[known]
-    arrivals: Floats = np.asarray(counts.matrix().sum(axis=0)).ravel()
+    matrix = counts.matrix()
+    arrivals: Floats = np.asarray(matrix.sum(axis=0)).ravel()
     chance = (arrivals + _HALF) / (arrivals.sum() + _HALF * len(arrivals))
 
     groups = counts.group(partition)
     grouped = np.log(_grouped_chances(groups, partition.labels, chance, source, action, target))
     rows = source * counts.n_actions + action
-    matrix = counts.matrix()
     seen = np.asarray(matrix[rows, target]).ravel().astype(np.float64)
     totals = np.asarray(matrix.sum(axis=1)).ravel()[rows]
     rivals = [np.log((seen + k * chance[target]) / (totals + k)) for k in _STRENGTHS]
