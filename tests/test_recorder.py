@@ -194,3 +194,20 @@ def test_symbols_without_a_group_make_no_triple():
     found = recorder.triples
     assert found.n_samples == 1
     assert (found.previous[0], found.middle[0], found.next[0]) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1, 1, 2], [0, -1, 1, -1, 0], [0, 1, 2, 3, 4]])
+def test_hashed_counts_group_as_dense_ones_do(monkeypatch, labels):
+    dense = Recorder(Y, A)
+    monkeypatch.setattr(tally, "DENSE_LIMIT", 0)
+    hashed = Recorder(Y, A)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        y, a, following = rng.integers(Y), rng.integers(A), rng.integers(-1, Y)
+        for recorder in (dense, hashed):
+            recorder.record(int(y), int(a), 0.5, int(following))
+    assert not hashed.pairs.is_dense
+    assert hashed.counts.is_sparse
+    grouping = Partition(labels)
+    assert hashed.counts.group(grouping) == dense.counts.group(grouping)
+    assert hashed.counts == dense.counts

@@ -295,11 +295,7 @@ class Counts:
         if partition.is_identity:
             return self
         n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
-        visits = np.zeros((n_groups, n_actions), np.int64)
-        sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
-        group_pairs(self.visits, labels, visits)
-        group_pairs(self.reward_sums, labels, sums)
-        group_pairs(self.reward_squares, labels, squares)
+        visits, sums, squares = self.group_pairs(partition)
         transitions: Transitions
         if isinstance(self.transitions, np.ndarray):
             transitions = np.zeros((n_groups, n_actions, n_groups), np.int64)
@@ -308,6 +304,16 @@ class Counts:
             large = _is_large(n_groups, n_actions)
             transitions = group_sparse(self.transitions, labels, n_groups, n_actions, large)
         return self._make(visits, transitions, sums, squares)
+
+    def group_pairs(self, partition: Partition) -> tuple[Ints, Floats, Floats]:
+        """Return visits, reward sums and reward squares of the groups."""
+        check_groups(partition, self.n_observations)
+        visits = np.zeros((partition.n_clusters, self.n_actions), np.int64)
+        sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
+        group_pairs(self.visits, partition.labels, visits)
+        group_pairs(self.reward_sums, partition.labels, sums)
+        group_pairs(self.reward_squares, partition.labels, squares)
+        return visits, sums, squares
 
     def __add__(self, other: "Counts") -> "Counts":
         if not isinstance(other, Counts):

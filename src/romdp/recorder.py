@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.compiled import kernel
+from romdp.counting import gather
 from romdp.counts import Counts
 from romdp.partition import Partition
-from romdp.tally import Tally, add
+from romdp.tally import DENSE_LIMIT, Tally, add
 from romdp.triples import Triples
+from romdp.validation import freeze
 
 
 @kernel
@@ -75,6 +77,80 @@ def count_triple(
     if previous >= 0 and middle >= 0 and following >= 0:
         add(keys, triples, used, (previous * n_symbols + middle) * n_symbols + following)
     return middle
+
+
+@kernel
+def _group_keys(
+    keys: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    out: NDArray[np.int64],
+) -> None:
+    """Add the entries of a hash table up to transitions of groups."""
+    n_units, n_actions = labels.size, out.shape[1]
+    for slot in range(keys.size):
+        if counts[slot] > 0:
+            cell, following = divmod(keys[slot], n_units)
+            unit, action = divmod(cell, n_actions)
+            if labels[unit] >= 0 and labels[following] >= 0:
+                out[labels[unit], action, labels[following]] += counts[slot]
+
+
+class HashedCounts(Counts):
+    """Counts whose transitions stay in the hash table until somebody asks for them.
+
+    An agent plans on groups at every epoch and looks at observations far less often: to add
+    the table up to groups costs one pass over it, to sort it into rows many times that.
+    """
+
+    _tally: Tally
+
+    @classmethod
+    def of_tally(
+        cls,
+        n_units: int,
+        n_actions: int,
+        visits: NDArray[np.int64],
+        tally: Tally,
+        reward_sums: NDArray[np.float64],
+        reward_squares: NDArray[np.float64],
+    ) -> Self:
+        """Look at the arrays of a recorder; nothing is copied."""
+        counts = object.__new__(cls)
+        shape = (n_units, n_actions)
+        for name, array in (
+            ("visits", visits),
+            ("reward_sums", reward_sums),
+            ("reward_squares", reward_squares),
+        ):
+            object.__setattr__(counts, name, freeze(array.reshape(shape).view()))
+        object.__setattr__(counts, "_tally", tally)
+        return counts
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "transitions":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        keys, count = self._tally.items(ordered=False)
+        rows, columns = np.divmod(keys, self.n_observations)
+        matrix = gather(rows, columns, count, (self.visits.size, self.n_observations))
+        object.__setattr__(self, "transitions", matrix)
+        return matrix
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the transitions are a sparse matrix: always."""
+        return True
+
+    def group(self, partition: Partition) -> Counts:
+        """Count groups instead of observations; see `Counts.group`."""
+        size, actions = partition.n_clusters, self.n_actions
+        keys = self._tally.keys
+        if keys is None or partition.is_identity or size * actions * size > DENSE_LIMIT:
+            return super().group(partition)
+        visits, sums, squares = self.group_pairs(partition)
+        transitions = np.zeros((size, actions, size), np.int64)
+        _group_keys(keys, self._tally.counts, partition.labels, transitions)
+        return self._make(visits, transitions, sums, squares)
 
 
 class Recorder:
@@ -160,15 +236,12 @@ class Recorder:
 
     @property
     def counts(self) -> Counts:
-        """The pair counts so far; while they are dense this is a live view, not a copy."""
-        return Counts.from_cells(
-            self.n_units,
-            self.n_actions,
-            self.visits,
-            self.pairs.counts if self.pairs.is_dense else self.pairs.items(),
-            self.reward_sums,
-            self.reward_squares,
-        )
+        """The pair counts so far: a live view, until the next step, not a copy."""
+        cells = (self.n_units, self.n_actions, self.visits)
+        rewards = (self.reward_sums, self.reward_squares)
+        if self.pairs.is_dense:
+            return Counts.from_cells(*cells, self.pairs.counts, *rewards)
+        return HashedCounts.of_tally(*cells, self.pairs, *rewards)
 
     @property
     def triples(self) -> Triples:

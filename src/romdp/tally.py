@@ -128,13 +128,13 @@ class Tally:
         if keys is not None and is_full(keys, self.used):
             _move(keys, counts, self._new_table(2 * keys.size), self.counts)
 
-    def items(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the keys that occurred, ascending, and their counts."""
+    def items(self, *, ordered: bool = True) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the keys that occurred, ascending unless not ``ordered``, and their counts."""
         if self.keys is None:
             keys = np.flatnonzero(self.counts)
             return keys, self.counts[keys]
         taken = np.flatnonzero(self.keys != _EMPTY)
-        order = taken[np.argsort(self.keys[taken])]
+        order = taken[np.argsort(self.keys[taken])] if ordered else taken
         return self.keys[order], self.counts[order]
 
     def clear(self) -> None:
