@@ -29,6 +29,8 @@ PENALTIES = ("integrated", "bic")
 _MANY, _FEW = 40, 10  # groups to start from when nothing is known of their number
 _FEWEST = 8  # groups to start from, whatever is known
 _FEW_SWEEPS = 3  # before the first merges
+_WELL_SEEN = 15  # visits of an observation, on average, from which spectral starts are enough
+_FEW_GROUPS = (4, 8)  # sizes of annealed starts before that
 _LARGE = 64  # groups of a previous grouping beyond which only that one is improved
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
@@ -155,6 +157,11 @@ class Likelihood:
         if best.n_groups <= _LARGE:
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._afresh(search, [size]))
+        if counts.n_steps < _WELL_SEEN * len(search.seen):
+            # The spectrum of so few counts is noise; annealing finds groups well before it does.
+            for size in _FEW_GROUPS:
+                start = search.random(min(size, len(search.seen)))
+                best = _better(best, search.polish(search.anneal(start)))
         return Partition(best.labels)
 
     def fit(
