@@ -111,7 +111,7 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> None:
     """Print one line for each world and agent."""
     print(
-        "world               Y  agent        runs  groups right  misplaced (genie)  settled (median)"
+        "world               Y  agent       runs  groups right  misplaced (genie)  settled (median)"
         "  pseudo-regret [95%]            relative to its oracle [95%]  seconds"
     )
     worlds = list(dict.fromkeys((row["world"], row["observations"]) for row in rows))

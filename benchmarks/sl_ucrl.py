@@ -100,7 +100,8 @@ def cost(steps: int, n_seeds: int) -> None:
                 rows.append((timed.calls, timed.sweeps, 1e3 * timed.seconds, spent))
             calls, sweeps, planner, spent = np.mean(rows, axis=0)
             print(
-                f"{size:>4}  {name:<9} {calls:>21,.0f} {sweeps:>8,.0f} {planner:>13.1f} {spent:>8.2f}"
+                f"{size:>4}  {name:<9} {calls:>21,.0f} {sweeps:>8,.0f} {planner:>13.1f}"
+                f" {spent:>8.2f}"
             )
 
 

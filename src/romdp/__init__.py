@@ -10,7 +10,7 @@ from romdp.lazy import lazy
 from romdp.worlds.registration import register_environments
 
 if TYPE_CHECKING:
-    from romdp import theory, worlds
+    from romdp import baselines, experiments, reports, theory, worlds
     from romdp.agents.agent import Agent
     from romdp.agents.planners import Optimism, Posterior
     from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, Oracle, TwoPhase
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from romdp.confidence import Bernstein, Hoeffding
     from romdp.counts import Counts
     from romdp.errors import ROMDPError
+    from romdp.logs import HiddenStates, fit
     from romdp.mdp import MDP
+    from romdp.model import LatentModel, load_model
     from romdp.partition import Partition
     from romdp.playing import Online, Run, epochs, play
     from romdp.romdp import ROMDP
@@ -51,8 +53,10 @@ __all__ = [
     "Counts",
     "Doubling",
     "Evidence",
+    "HiddenStates",
     "Hoeffding",
     "Known",
+    "LatentModel",
     "Likelihood",
     "Online",
     "Optimism",
@@ -71,10 +75,15 @@ __all__ = [
     "TwoPhase",
     "UntilSure",
     "Vocabulary",
+    "baselines",
     "check_agent",
     "cluster",
     "epochs",
+    "experiments",
+    "fit",
+    "load_model",
     "play",
+    "reports",
     "simulate",
     "theory",
     "worlds",
@@ -122,6 +131,13 @@ __getattr__, __dir__ = lazy(
         "play": "playing",
         "simulate": "worlds.simulator",
         "theory": None,
+        "fit": "logs",
+        "HiddenStates": "logs",
+        "LatentModel": "model",
+        "load_model": "model",
+        "baselines": None,
+        "reports": None,
+        "experiments": None,
         "worlds": None,
     },
 )

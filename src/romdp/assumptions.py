@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from romdp.chains import Mixing
 from romdp.errors import StructureError
-from romdp.mdp import MDP
 from romdp.hitting import can_avoid, hitting_times, periodic_policy
+from romdp.mdp import MDP
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from romdp import __version__
-from romdp.commands import experiments
+from romdp.commands import experiments, logs, reproduce
 from romdp.errors import ROMDPError, WriteError
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ generate = typer.Typer(
 app.command()(experiments.compare)
 app.command()(experiments.resume)
 app.command()(experiments.report)
+app.command()(reproduce.reproduce)
+app.command("fit")(logs.fit_command)
+app.command("apply")(logs.apply_command)
 app.add_typer(generate, name="generate")
 
 _Out = Annotated[Path, typer.Option("--out", help="The .npz file to write.", show_default=False)]

@@ -275,7 +275,7 @@ class Dask:
             # A client that finds nothing waits long and ends noisily: look first.
             host, port = distributed.comm.get_address_host_port(address)
             socket.create_connection((host, port), seconds).close()
-            self._client: Any = distributed.Client(address, timeout=seconds, set_as_default=False)
+            self.client: Any = distributed.Client(address, timeout=seconds, set_as_default=False)
         except (OSError, ValueError, TypeError, ImportError) as error:
             reason = str(error).partition("\n")[0]
             raise InvalidInputError(
@@ -286,7 +286,7 @@ class Dask:
     @property
     def n_workers(self) -> int:
         """How many workers the cluster has now; tasks wait for the first."""
-        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def run(
         self, work: Work, tasks: Sequence[Any], listen: Listen | None = None
@@ -295,15 +295,15 @@ class Dask:
         distributed: Any = import_module("distributed")
         hear = listen or _ignore
         topic = f"romdp-{secrets.token_hex(8)}"
-        self._client.subscribe_topic(topic, lambda event: hear(*event[1]))
+        self.client.subscribe_topic(topic, lambda event: hear(*event[1]))
         futures = {
-            self._client.submit(
+            self.client.submit(
                 _on_cluster, work, index, task, topic, key=f"{topic}-{index}", pure=False
             ): index
             for index, task in enumerate(tasks)
         }
         try:
-            for future in distributed.as_completed(list(futures), loop=self._client.loop):
+            for future in distributed.as_completed(list(futures), loop=self.client.loop):
                 try:
                     outcome = future.result()
                 except Exception:  # noqa: BLE001 - a lost worker or scheduler fails this task
@@ -312,12 +312,12 @@ class Dask:
                 yield outcome
         finally:
             with suppress(Exception):  # the scheduler may be gone
-                self._client.cancel(list(futures), force=True)
-                self._client.unsubscribe_topic(topic)
+                self.client.cancel(list(futures), force=True)
+                self.client.unsubscribe_topic(topic)
 
     def close(self) -> None:
         """Leave the cluster, which goes on running."""
-        self._client.close()
+        self.client.close()
 
 
 def _on_cluster(work: Work, index: int, task: Any, topic: str) -> Outcome:

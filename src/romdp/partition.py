@@ -217,7 +217,7 @@ class Partition:
         >>> Partition([0, 0, 1, -1]).misclassification(Partition([0, 0, 1, 1]), [1, 1, 1, 0])
         0.0
         """
-        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
+        from scipy.optimize import linear_sum_assignment
 
         mine, theirs = self.labels, self._comparable(other).labels
         shape = (self.n_clusters, other.n_clusters)

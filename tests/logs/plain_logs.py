@@ -7,10 +7,12 @@ import numpy as np
 from romdp.counts import Counts
 
 
-def plain_counts(rows, *, restart=False):
+def plain_counts(rows, *, restart=False, over=()):
     """Count rows (observation, action, reward, episode) in lists and dictionaries.
 
-    Returns counts with rewards scaled to [0, 1], the names of observations and of actions.
+    The last row of an episode leads to the start of the next if all are to ``restart``, or if it
+    is among those that are ``over``. Returns counts with rewards scaled to [0, 1], the names of
+    observations and of actions.
     """
     observations = sorted({row[0] for row in rows})
     actions = sorted({row[1] for row in rows})
@@ -24,7 +26,7 @@ def plain_counts(rows, *, restart=False):
     visits = np.zeros(shape, np.int64)
     sums, squares = np.zeros(shape), np.zeros(shape)
     transitions = np.zeros((*shape, shape[0]), np.int64)
-    paths = list(episodes.values())
+    names, paths = list(episodes), list(episodes.values())
     for number, path in enumerate(paths):
         for i, (o, a, r) in enumerate(path):
             visits[o, a] += 1
@@ -32,7 +34,7 @@ def plain_counts(rows, *, restart=False):
             squares[o, a] += r * r
             if i + 1 < len(path):
                 transitions[o, a, path[i + 1][0]] += 1
-            elif restart and len(paths) > 1:
+            elif (restart or names[number] in over) and len(paths) > 1:
                 transitions[o, a, paths[(number + 1) % len(paths)][0][0]] += 1
     return Counts(visits, transitions, sums, squares), observations, actions
 

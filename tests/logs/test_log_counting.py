@@ -16,7 +16,8 @@ from romdp.logs import counting
 from romdp.logs.closing import split_trajectory
 from romdp.logs.columns import Columns
 from romdp.logs.counting import check_columns, count_logs, share_out
-from romdp.logs.sources import Piece, open_source
+from romdp.logs.pieces import Piece
+from romdp.logs.sources import open_source
 from romdp.trajectory import Trajectory
 
 COLUMNS = Columns("page", "offer", "paid", "user")
@@ -219,6 +220,52 @@ def test_order_is_checked_across_batches_and_files(tmp_path, several_workers):
     for columns in (ordered, alone):
         with pytest.raises(InvalidInputError, match=r"001.parquet, column 'minute'.*order"):
             count_logs(folder, columns, workers=2)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_terminated_episodes_lead_to_the_next(tmp_path, several_workers, kind):
+    rng = np.random.default_rng(11)
+    rows = random_rows(rng, 300, n_episodes=30)
+    over = {user for user in range(30) if rng.random() < 0.5}
+    last = {row[3]: i for i, row in enumerate(rows)}
+    ended = [row[3] in over and last[row[3]] == i for i, row in enumerate(rows)]
+    table = as_table(rows).append_column("ended", pa.array(ended))
+    columns = Columns("page", "offer", "paid", "user", "minute", "ended")
+    expected, *_ = plain_counts(rows, over=over)
+    folder = write_files(tmp_path / "log", table, [100, 200], kind)
+    shuffled = table.take(pa.array(rng.permutation(300)))
+    for holdout in (0, 0.4):
+        assert_same(count_logs(table, columns, holdout=holdout, batch_rows=11).total, expected)
+        assert_same(count_logs(folder, columns, holdout=holdout, workers=3).total, expected)
+    # Sorted, an episode may begin another in file order, but as many steps have a successor.
+    by_time = count_logs(shuffled, columns, sort=True)
+    assert by_time.total.n_transitions == expected.n_transitions
+    with pytest.raises(InvalidInputError, match=r"leave ends out"):
+        count_logs(table, columns, ends="restart")
+    # Without episodes the row after an end is the restart, flag or not.
+    alone = Columns("page", "offer", "paid", None, None, "ended")
+    assert_same(count_logs(table, alone).total, count_logs(table, NO_USER).total)
+
+
+def test_nothing_may_come_after_the_end_of_an_episode(tmp_path, several_workers):
+    table = pa.table(
+        {"page": [1, 2, 1, 2, 1], "user": [0, 0, 1, 0, 1], "ended": [0, 1, 0, 0, 1],
+         "minute": [1, 2, 3, 4, 5]}
+    )  # fmt: skip
+    columns = Columns("page", episode="user", order="minute", terminated="ended")
+    words = "column 'ended': this episode terminated in an earlier row"
+    for sort in (False, True):
+        with pytest.raises(InvalidInputError, match=f"row 4 of the table, {words}"):
+            count_logs(table, columns, sort=sort)
+    folder = write_files(tmp_path / "log", table, [3])
+    with pytest.raises(InvalidInputError, match=f"goes on in .*001.parquet, {words}"):
+        count_logs(folder, columns, workers=2)
+    table = table.set_column(2, "ended", pa.array([0, 2, 0, 0, 1]))
+    with pytest.raises(InvalidInputError, match=r"row 2 .*'ended': 2 is neither true nor false"):
+        count_logs(table, columns)
+    table = table.set_column(2, "ended", pa.array(["no"] * 5))
+    with pytest.raises(InvalidInputError, match=r"cannot tell which episodes terminated"):
+        count_logs(table, columns)
 
 
 def test_an_error_in_one_worker_ends_the_others(tmp_path, several_workers):

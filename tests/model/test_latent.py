@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -90,6 +91,12 @@ def test_it_never_changes(model):
         model.visits[0] = 3
     with pytest.raises(ValueError, match="read-only"):
         model.policy[0] = 1
+
+
+def test_it_can_be_sent_to_another_process(model):
+    again = pickle.loads(pickle.dumps(model))
+    assert str(again) == str(model)
+    assert again.predict("page 03") == model.predict("page 03")
 
 
 def test_it_prints_as_a_table(model):

@@ -51,6 +51,12 @@ def fit_command(
             "--order", metavar="COLUMN", help="What rises within an episode; it is checked."
         ),
     ] = None,
+    terminated: Annotated[
+        str | None,
+        typer.Option(
+            "--terminated", metavar="COLUMN", help="True where an episode ended for good."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write the model here; else only print it."),
@@ -104,6 +110,7 @@ def fit_command(
             n_states=states,
             method=method,
             seed=seed,
+            terminated=terminated,
             holdout=holdout,
             ends=ends,
             sort=sort,
@@ -164,7 +171,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
     executor = Dask(address)
     try:
-        yield executor._client
+        yield executor.client
     finally:
         executor.close()
 

@@ -9,8 +9,10 @@ from typing import IO, Any
 import numpy as np
 
 from romdp.errors import InvalidInputError
-from romdp.logs.columns import Columns, kind_of, simple_names
-from romdp.logs.sources import BATCH_ROWS, CsvPiece, Piece, Wanted, open_source
+from romdp.logs.columns import Columns, kind_of
+from romdp.logs.names import simple_names
+from romdp.logs.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
+from romdp.logs.sources import open_source
 from romdp.model.latent import LatentModel
 from romdp.storage import write_atomic
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from romdp.counting import add_up
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError
-from romdp.logs.columns import Floats, Ints, mix
 from romdp.logs.linking import OBSERVATION_BITS, renamed, unpacked
+from romdp.logs.names import Floats, Ints, mix
 from romdp.logs.partial import BLOCK, Partial
 from romdp.tally import DENSE_LIMIT
 from romdp.trajectory import Trajectory
@@ -68,7 +68,9 @@ def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = Fals
     observation_names, new_observation = _sorted(partial.observations.names, as_numbers)
     action_names, new_action = _sorted(partial.actions.names or [0], as_numbers)
     n_observations, n_actions = len(observation_names), len(action_names)
-    reward_range = None if settings.columns.reward is None else (partial.lowest, partial.highest)
+    reward_range = (
+        None if settings.columns.reward is None else (partial.pairs.lowest, partial.pairs.highest)
+    )
     low, span = _scale(reward_range)
 
     seen, done, paid, whose = partial.held_rows()
@@ -77,16 +79,16 @@ def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = Fals
     held, begins = np.unique(whose, return_index=True)
     first = partial.episodes.first[: len(partial.episodes)].copy()
     first[held] = seen[begins]
-    following = _successors(first, settings.columns.episode is not None, ends)
+    following = _successors(first, _ended(partial, ends))
 
     keys, counts = _closed(partial, following)
     keys = renamed(keys, new_observation, new_action)
     at, acts = unpacked(keys >> OBSERVATION_BITS)
     keys = (at * n_actions + acts) * n_observations + (keys & (2**OBSERVATION_BITS - 1))
     at_old = np.ix_(np.argsort(new_observation), np.argsort(new_action))
-    visits, sums, squares = partial.pairs()
+    visits, sums, squares = partial.pairs.arrays(*partial.sizes)
     visits, sums, squares = visits[at_old], sums[at_old], squares[at_old]
-    shift = partial.shift - low
+    shift = partial.pairs.shift - low
     unit_sums = (sums + shift * visits) / span
     unit_squares = (squares + 2.0 * shift * sums + shift * shift * visits) / span**2
     counted = Counts.from_cells(
@@ -140,13 +142,25 @@ def _inside(values: Floats, visits: Ints) -> Floats:
     return np.ascontiguousarray(np.clip(values, 0.0, visits))
 
 
-def _successors(first: Ints, has_episodes: bool, ends: str) -> Ints:
-    """Return what the last row of every episode led to, -1 where nobody knows."""
-    if not has_episodes:
-        return np.append(first[1:], -1)  # blocks of one long episode
-    if ends == "restart" and len(first) > 1:
-        return np.roll(first, -1)  # numbered as they began; the last one restarts as the first did
-    return np.full(len(first), -1)
+def _ended(partial: Partial, ends: str) -> NDArray[np.bool_]:
+    """Say after which episodes the log goes on with the next one."""
+    n_episodes = len(partial.episodes)
+    columns = partial.settings.columns
+    if columns.episode is None:  # blocks of one long episode
+        return np.arange(n_episodes) < n_episodes - 1
+    if columns.terminated is not None:
+        return partial.episodes.over[:n_episodes]
+    return np.full(n_episodes, ends == "restart")
+
+
+def _successors(first: Ints, ended: NDArray[np.bool_]) -> Ints:
+    """Return what the last row of every episode led to, -1 where nobody knows.
+
+    Episodes are numbered as they began; the last one restarts as the first did.
+    """
+    if len(first) < 2:
+        return np.full(len(first), -1)
+    return np.where(ended, np.roll(first, -1), -1)
 
 
 def _closed(partial: Partial, following: Ints) -> tuple[Ints, Ints]:

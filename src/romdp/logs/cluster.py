@@ -10,7 +10,7 @@ from typing import Any
 from romdp.errors import InvalidInputError
 from romdp.logs.counting import count_stretch
 from romdp.logs.partial import Partial, Settings
-from romdp.logs.sources import Piece, TablePiece
+from romdp.logs.pieces import Piece, TablePiece
 
 STRETCHES_PER_WORKER = 4
 """More than one, so that a slow worker does not keep the others waiting."""

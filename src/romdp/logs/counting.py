@@ -13,8 +13,9 @@ from romdp.logs.closing import ENDS, LogCounts, finish
 from romdp.logs.columns import Columns, Place
 from romdp.logs.linking import ACTION_BITS, OBSERVATION_BITS
 from romdp.logs.partial import Partial, Settings
+from romdp.logs.pieces import BATCH_ROWS, CsvPiece, ParquetPiece, Piece
 from romdp.logs.sorting import Sorter
-from romdp.logs.sources import BATCH_ROWS, CsvPiece, ParquetPiece, Piece, open_source
+from romdp.logs.sources import open_source
 from romdp.validation import choice, real_number, whole_number
 
 _Job = tuple[list[Piece], Settings, int, int, Callable[[int], object] | None]
@@ -55,7 +56,8 @@ def count_logs(
         The number of rows to hold out, at most.
     ends
         What the last row of an episode leads to: ``"truncated"``, nothing is known of it;
-        ``"restart"``, the first observation of the episode that began next.
+        ``"restart"``, the first observation of the episode that began next. A column
+        ``terminated`` tells it of each episode.
     sort
         Sort each episode by the order column first; the rows pass through temporary files.
     seed
@@ -84,6 +86,10 @@ def count_logs(
     choice(ends, "ends", ENDS)
     if sort and columns.order is None:
         raise InvalidInputError("sort=True needs an order column to sort by; name it as order")
+    if ends != "truncated" and columns.terminated is not None:
+        raise InvalidInputError(
+            f"column {columns.terminated!r} tells how episodes end; leave ends out"
+        )
     settings = Settings(
         columns,
         whole_number(seed, "seed", 0, 2**62),

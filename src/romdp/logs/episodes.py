@@ -53,6 +53,8 @@ class Episodes:
         The observation of the first counted row of each, -1 before it came.
     last
         The last counted row of each (see `romdp.logs.partial`), -1 before it came.
+    over
+        Whether each has ended for good.
     """
 
     def __init__(self) -> None:
@@ -62,6 +64,7 @@ class Episodes:
         self._digests = np.empty(0, np.int64)
         self.first = np.empty(0, np.int64)
         self.last = np.empty(0, np.int64)
+        self.over = np.empty(0, np.bool_)
 
     def __len__(self) -> int:
         return self.n_known
@@ -83,6 +86,7 @@ class Episodes:
         self._digests = grown(self._digests, most, _EMPTY)
         self.first = grown(self.first, most, _EMPTY)
         self.last = grown(self.last, most, _EMPTY)
+        self.over = grown(self.over, most, False)
         size = self._keys.size
         while size < 2 * most:
             size *= 2

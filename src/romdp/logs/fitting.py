@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from romdp.confidence import Hoeffding
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError, UnknownNameError
 from romdp.logs.closing import LogCounts, split_trajectory
-from romdp.logs.columns import Columns, Floats
+from romdp.logs.columns import Columns
 from romdp.logs.counting import count_logs
 from romdp.logs.minari import is_minari, read_minari
+from romdp.logs.names import Floats
 from romdp.model.evaluation import HeldOut, evaluate
 from romdp.model.latent import LatentModel, build
 from romdp.partition import Partition
@@ -38,6 +38,7 @@ def fit(
     method: str | Clusterer = "likelihood",
     seed: Seed = 0,
     *,
+    terminated: str | None = None,
     holdout: float = 0.2,
     ends: str = "truncated",
     sort: bool = False,
@@ -77,12 +78,17 @@ def fit(
         reads counts.
     seed
         The same seed and the same log give the same model.
+    terminated
+        The column that is true in the last row of an episode that ended for good: its last step
+        then leads to the start of the next episode. The last step of the others leads nowhere
+        that is known.
     holdout
         Share of episodes kept aside to judge the model (at most two million rows); the final
         model then learns from all.
     ends
         What the last row of an episode led to: ``"truncated"``, nobody knows; ``"restart"``, the
-        start of another episode, where episodes end for good and begin anew.
+        start of another episode, where all end for good and begin anew. Not both with
+        ``terminated``.
     sort
         Sort the rows of each episode by ``order`` first.
     confidence, delta, rare
@@ -131,7 +137,7 @@ def fit(
             raise InvalidInputError(
                 "observation is missing: name the column that holds what was seen"
             )
-        columns = Columns(observation, action, reward, episode, order)
+        columns = Columns(observation, action, reward, episode, order, terminated)
         log = count_logs(
             data,
             columns,
@@ -148,7 +154,7 @@ def fit(
     model = fit_counts(
         log, clusterer, name=name, seed=seed, confidence=confidence, delta=delta, rare=rare
     )
-    return model if columns is None else replace(model, columns=MappingProxyType(asdict(columns)))
+    return model if columns is None else replace(model, columns=asdict(columns))
 
 
 def fit_counts(

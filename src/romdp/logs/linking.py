@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.compiled import kernel
-from romdp.logs.columns import Floats, Ints
+from romdp.logs.names import Floats, Ints
 from romdp.tally import add, is_full
 
 OBSERVATION_BITS, ACTION_BITS = 24, 15
@@ -72,6 +72,16 @@ def out_of_order(
             begun[w] = True
             first[w] = order[i]
         last[w] = order[i]
+    return -1
+
+
+@kernel
+def mark_ends(whose: Ints, terminated: NDArray[np.bool_], over: NDArray[np.bool_]) -> int:
+    """Note which episodes are over; return the first row that comes after an end, or -1."""
+    for i in range(whose.size):
+        if over[whose[i]]:
+            return i
+        over[whose[i]] = terminated[i]
     return -1
 
 

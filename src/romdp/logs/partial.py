@@ -15,34 +15,27 @@ from numpy.typing import NDArray
 
 from romdp.counting import add_up
 from romdp.errors import InvalidInputError
-from romdp.logs.columns import (
-    Columns,
-    Floats,
-    Ints,
-    Numbering,
-    Place,
-    coded,
-    digests,
-    mix,
-    numbers,
-    ordered,
-)
-from romdp.logs.episodes import Episodes, grown
+from romdp.logs.columns import Columns, Place, flags, numbers, ordered
+from romdp.logs.episodes import Episodes
 from romdp.logs.linking import (
     ACTION_BITS,
     OBSERVATION_BITS,
     link,
-    out_of_order,
-    pay,
+    mark_ends,
     renamed,
     unpacked,
 )
+from romdp.logs.names import Floats, Ints, Numbering, coded, digests, mix
+from romdp.logs.orders import Orders
+from romdp.logs.pairs import Pairs
 from romdp.tally import Tally
 
 BLOCK = 100
 """Without an episode column, this many rows in a row are held out or counted together."""
 
-_PAIR_LIMIT = 2**28
+AFTER_THE_END = "this episode terminated in an earlier row; give what follows an episode of its own"
+"""What is wrong with a row that comes after the end of its episode."""
+
 _ALL_KEYS = 2**63 - 1
 
 
@@ -54,6 +47,7 @@ class Rows(NamedTuple):
     paid: Floats
     whose: Ints | None  # numbers of episodes; None without an episode column
     order: NDArray[Any] | None
+    terminated: NDArray[np.bool_] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +89,11 @@ class Partial:
         self.limit = int(settings.holdout * 2.0**63)  # episodes that rank below are held out
         self.n_rows = 0
         self.n_held = 0
-        self.lowest, self.highest = np.inf, -np.inf
-        self.shift = 0.0  # near the rewards: squares of differences keep their digits
+        self.pairs = Pairs()
         self._held: list[tuple[Ints, Ints, Floats, Ints]] = []
         self._tally: Tally | None = Tally(_ALL_KEYS)
         self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._visits = np.zeros((0, 0), np.int64)
-        self._sums, self._squares = np.zeros((0, 0)), np.zeros((0, 0))
-        self._begun = np.zeros(0, np.bool_)
-        self._first_order: NDArray[Any] | None = None
-        self._last_order: NDArray[Any] | None = None
+        self._orders = Orders(str(columns.order))
         self._seed_word = mix(np.array([settings.seed]))[0]
 
     # ---------------------------------------------------------------- rows in
@@ -127,7 +116,10 @@ class Partial:
         whose = self._blocks(row, batch.num_rows) if rows.whose is None else rows.whose
         if rows.order is not None:
             who = np.zeros_like(whose) if rows.whose is None else whose
-            self._check_order(who, rows.order, place)
+            self._orders.check(who, rows.order, max(1, len(self.episodes)), place)
+        late = self.mark_ends(whose, rows.terminated)
+        if late >= 0:
+            raise place.error(late, str(self.settings.columns.terminated), AFTER_THE_END)
         self.absorb(rows.seen, rows.done, rows.paid, whose)
 
     def read(self, batch: Any, place: Place) -> Rows:
@@ -140,10 +132,7 @@ class Partial:
         paid = np.zeros(len(seen))
         if columns.reward is not None:
             paid = numbers(batch, columns.reward, place)
-            if not self.lowest < np.inf:
-                self.shift = float(paid[0])
-            self.lowest = min(self.lowest, float(paid.min()))
-            self.highest = max(self.highest, float(paid.max()))
+            self.pairs.note(paid)
         whose = None
         if columns.episode is not None:
             found = coded(batch, columns.episode, place)
@@ -151,14 +140,26 @@ class Partial:
             table[found.used] = self.episodes.number(digests(found))
             whose = table[found.codes]
         order = None if columns.order is None else ordered(batch, columns.order, place)
-        return Rows(seen, done, paid, whose, order)
+        terminated = None
+        if columns.terminated is not None and whose is not None:
+            terminated = flags(batch, columns.terminated, place)
+        return Rows(seen, done, paid, whose, order, terminated)
+
+    def mark_ends(self, whose: Ints, terminated: NDArray[np.bool_] | None) -> int:
+        """Note which episodes are over; return the first row that comes after an end, or -1.
+
+        Without episodes there is nothing to note: the row after an end is the restart.
+        """
+        if terminated is None:
+            return -1
+        return mark_ends(whose, terminated, self.episodes.over)
 
     def absorb(self, seen: Ints, done: Ints, paid: Floats, whose: Ints | None) -> None:
         """Count rows, or hold them out; without episodes, they are the next rows of the log."""
         if whose is None:
             whose = self._blocks(self.n_rows, len(seen))
         self.n_rows += len(seen)
-        held = self._is_held(self.episodes.digests)[whose]
+        held = self._is_held(whose)
         if held.any():
             self._hold(seen[held], done[held], paid[held], whose[held])
             kept = ~held
@@ -173,20 +174,9 @@ class Partial:
         numbers: Ints = self.episodes.number(mix(here))[blocks - blocks[0]]
         return numbers
 
-    def _check_order(self, who: Ints, order: NDArray[Any], place: Place) -> None:
-        if self._first_order is None or self._last_order is None:
-            self._first_order, self._last_order = order[:0].copy(), order[:0].copy()
-        n_who = max(1, len(self.episodes))
-        self._begun = grown(self._begun, n_who, 0)
-        self._first_order = grown(self._first_order, n_who, 0)
-        self._last_order = grown(self._last_order, n_who, 0)
-        row = out_of_order(who, order, self._begun, self._first_order, self._last_order)
-        if row >= 0:
-            same = order[row] == self._last_order[who[row]]
-            raise place.error(row, str(self.settings.columns.order), disorder(same))
-
-    def _is_held(self, digests: Ints) -> NDArray[np.bool_]:
-        return mix(digests ^ self._seed_word) < self.limit
+    def _is_held(self, whose: Ints) -> NDArray[np.bool_]:
+        """Say which rows belong to episodes that are held out."""
+        return mix(self.episodes.digests[whose] ^ self._seed_word) < self.limit
 
     def _hold(self, seen: Ints, done: Ints, paid: Floats, whose: Ints) -> None:
         self._held.append((seen, done, paid, whose))
@@ -194,7 +184,7 @@ class Partial:
 
     def _count(self, seen: Ints, done: Ints, paid: Floats, whose: Ints) -> None:
         """Count rows of episodes that are not held out."""
-        self._make_room()
+        self.pairs.make_room(*self.sizes)
         tally, episodes = self._tally, self.episodes
         assert tally is not None
         at = 0
@@ -212,24 +202,7 @@ class Partial:
                 at,
             )
             tally.make_room()
-        pay(seen, done, paid, self.shift, self._visits, self._sums, self._squares)
-
-    def _make_room(self) -> None:
-        shape = (len(self.observations), max(1, len(self.actions)))
-        old = self._visits.shape
-        if shape[0] <= old[0] and shape[1] <= old[1]:
-            return
-        size = [max(2 * o, s) if s > o else o for o, s in zip(old, shape, strict=True)]
-        if size[0] * size[1] > _PAIR_LIMIT:
-            size = list(shape)
-        if shape[0] * shape[1] > _PAIR_LIMIT:
-            raise InvalidInputError(
-                f"{shape[0]:,} observations with {shape[1]:,} actions are more than "
-                f"{_PAIR_LIMIT:,} pairs; make the observations or the actions coarser"
-            )
-        self._visits = _enlarged(self._visits, size)
-        self._sums = _enlarged(self._sums, size)
-        self._squares = _enlarged(self._squares, size)
+        self.pairs.add(seen, done, paid)
 
     def _lower_limit(self) -> None:
         """Hold fewer episodes out, each time half of them, until their rows are few enough."""
@@ -242,7 +215,7 @@ class Partial:
             return
         self.limit = limit
         held, self._held, self.n_held = self.held_rows(), [], 0
-        stay = self._is_held(self.episodes.digests)[held[3]]
+        stay = self._is_held(held[3])
         if stay.any():
             self._hold(held[0][stay], held[1][stay], held[2][stay], held[3][stay])
         gone = ~stay
@@ -269,11 +242,10 @@ class Partial:
         if self._tally is None:
             self._tally = Tally.from_items(_ALL_KEYS, self._keys, self._counts)
 
-    def pairs(self) -> tuple[Ints, Floats, Floats]:
-        """Return visits, and sums and squares of (reward - shift), of every pair."""
-        self._make_room()
-        size = (slice(len(self.observations)), slice(max(1, len(self.actions))))
-        return self._visits[size], self._sums[size], self._squares[size]
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of observations and of actions so far."""
+        return len(self.observations), max(1, len(self.actions))
 
     # ---------------------------------------------------------------- the next stretch
 
@@ -282,49 +254,31 @@ class Partial:
         limit = min(self.limit, other.limit)
         self._demote(limit)
         other._demote(limit)
-        if self.n_rows == 0:
-            self.shift = other.shift
         observations = self.observations.add(other.observations.names)
         actions = self.actions.add(other.actions.names)
         if not len(actions):
             actions = np.zeros(1, np.int64)
         episodes = self.episodes.number(other.episodes.digests)
-        self._join_order(other, episodes)
+        who = episodes if self.settings.columns.episode is not None else np.zeros(1, np.int64)
+        self._orders.join(other._orders, who, other.label)
+        self._join_ends(other, episodes)
         self._join_transitions(other, observations, actions, episodes)
-        self._join_pairs(other, observations, actions)
+        self.pairs.make_room(*self.sizes)
+        self.pairs.join(other.pairs, observations, actions)
         for seen, done, paid, whose in other._held:
             self._hold(observations[seen], actions[done], paid, episodes[whose])
         self.n_rows += other.n_rows
-        self.lowest = min(self.lowest, other.lowest)
-        self.highest = max(self.highest, other.highest)
         self._lower_limit()
         return self
 
-    def _join_order(self, other: "Partial", episodes: Ints) -> None:
-        if other._first_order is None or other._last_order is None:
-            return
-        if self._first_order is None or self._last_order is None:
-            self._first_order = other._first_order[:0].copy()
-            self._last_order = self._first_order.copy()
-        if self.settings.columns.episode is None:
-            episodes = np.zeros(1, np.int64)
-        size = int(episodes.max(initial=0)) + 1
-        self._begun = grown(self._begun, size, 0)
-        self._first_order = grown(self._first_order, size, 0)
-        self._last_order = grown(self._last_order, size, 0)
-        first, last = other._first_order[: len(episodes)], other._last_order[: len(episodes)]
-        both = self._begun[episodes]
-        bad = both & ~(first > self._last_order[episodes])
-        if bad.any():
-            at = int(np.argmax(bad))
-            same = first[at] == self._last_order[episodes[at]]
+    def _join_ends(self, other: "Partial", episodes: Ints) -> None:
+        over = self.episodes.over
+        if over[episodes].any():
             raise InvalidInputError(
-                f"an episode goes on in {other.label}, column {self.settings.columns.order!r}: "
-                f"{disorder(same)}"
+                f"an episode goes on in {other.label}, column "
+                f"{self.settings.columns.terminated!r}: {AFTER_THE_END}"
             )
-        self._first_order[episodes[~both]] = first[~both]
-        self._last_order[episodes] = last
-        self._begun[episodes] = True
+        over[episodes] = other.episodes.over[: len(episodes)]
 
     def _join_transitions(
         self, other: "Partial", observations: Ints, actions: Ints, episodes: Ints
@@ -345,31 +299,3 @@ class Partial:
         own.first[episodes[new]] = observations[first[new]]
         seen, done = unpacked(last[counted])
         own.last[episodes[counted]] = (observations[seen] << ACTION_BITS) | actions[done]
-
-    def _join_pairs(self, other: "Partial", observations: Ints, actions: Ints) -> None:
-        self._make_room()
-        visits, sums, squares = other.pairs()
-        move = other.shift - self.shift  # what to add to a difference from the other's shift
-        at = np.ix_(observations, actions)
-        self._visits[at] += visits
-        self._squares[at] += squares + 2.0 * move * sums + move * move * visits
-        self._sums[at] += sums + move * visits
-
-
-def _enlarged(array: NDArray[Any], size: list[int]) -> NDArray[Any]:
-    larger = np.zeros(size, array.dtype)
-    larger[: array.shape[0], : array.shape[1]] = array
-    return larger
-
-
-def disorder(same: bool) -> str:
-    """Say in words that a row is out of order, or has the same place as another."""
-    if same:
-        return (
-            "the same value came before in this episode: a duplicate row? Remove duplicates, or "
-            "name a column that tells the rows apart"
-        )
-    return (
-        "a larger value came before in this episode, so the rows are not in order; sort them, or "
-        "pass sort=True (on the command line --sort)"
-    )

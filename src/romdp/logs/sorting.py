@@ -2,7 +2,7 @@
 
 Rows become numbers first. They are then spread over temporary files by episode, so that an
 episode lies in one file, and each file is sorted and counted alone. Without an episode column
-there is one file, and all of it is sorted in memory (44 bytes a row).
+there is one file, and all of it is sorted in memory (45 bytes a row).
 """
 
 import tempfile
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from romdp.errors import WriteError
 from romdp.logs.columns import Place
-from romdp.logs.partial import Partial, disorder
+from romdp.logs.orders import disorder
+from romdp.logs.partial import AFTER_THE_END, Partial
 
 _BUCKETS = 64
 _CHUNK = 2**18
@@ -45,13 +46,17 @@ class Sorter:
         if place.label not in self._labels:
             self._labels.append(place.label)
         if self._dtype is None:
-            fields = [("seen", "i4"), ("done", "i4"), ("paid", "f8"), ("whose", "i4")]
+            fields = [
+                *(("seen", "i4"), ("done", "i4"), ("paid", "f8")),
+                *(("whose", "i4"), ("over", "?")),
+            ]
             self._dtype = np.dtype(
                 [*fields, ("order", rows.order.dtype), ("row", "i8"), ("file", "i4")]
             )
         records = np.empty(len(rows.seen), self._dtype)
         records["seen"], records["done"], records["paid"] = rows.seen, rows.done, rows.paid
         records["whose"] = 0 if rows.whose is None else rows.whose
+        records["over"] = False if rows.terminated is None else rows.terminated
         records["order"] = rows.order
         records["row"] = place.first_row + np.arange(len(records))
         records["file"] = self._labels.index(place.label)
@@ -83,6 +88,8 @@ class Sorter:
             records = np.fromfile(self._path(bucket), self._dtype)
             records = records[np.lexsort((records["order"], records["whose"]))]
             self._refuse_ties(records)
+            if has_episodes:
+                self._mark_ends(records)
             for start in range(0, len(records), _CHUNK):
                 part = records[start : start + _CHUNK]
                 self._partial.absorb(
@@ -92,10 +99,22 @@ class Sorter:
                     part["whose"].astype(np.int64) if has_episodes else None,
                 )
 
+    def _mark_ends(self, records: NDArray[Any]) -> None:
+        whose = records["whose"].astype(np.int64)
+        late = self._partial.mark_ends(whose, np.ascontiguousarray(records["over"]))
+        if late >= 0:
+            raise self._place(records[late]).error(
+                0, str(self._partial.settings.columns.terminated), AFTER_THE_END
+            )
+
+    def _place(self, record: Any) -> Place:
+        return Place(self._labels[record["file"]], int(record["row"]))
+
     def _refuse_ties(self, records: NDArray[Any]) -> None:
         same = (np.diff(records["whose"]) == 0) & (np.diff(records["order"]) == 0)
         if same.any():
             later = records[1:][same]
             first = later[np.lexsort((later["row"], later["file"]))[0]]
-            place = Place(self._labels[first["file"]], int(first["row"]))
-            raise place.error(0, str(self._partial.settings.columns.order), disorder(True))
+            raise self._place(first).error(
+                0, str(self._partial.settings.columns.order), disorder(True)
+            )

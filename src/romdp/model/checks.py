@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _SURE = 0.95  # a placing below this is doubtful
 _NEGLIGIBLE = 0.005  # nats per step
 _SIGNIFICANT = 0.01
+_ALIKE = 1e-4  # nats per step: predictions this close are equally good
 _LISTED = 3
 
 
@@ -169,6 +170,5 @@ def _predictive(model: "LatentModel") -> Check:
         f"{found.gain:+.4f} nats per held-out step (standard error {found.gain_error:.4f}): "
         f"{found.grouped:.4f} against {found.ungrouped:.4f}"
     )
-    if found.gain > 2 * found.gain_error:
-        return Check(name, True, text)
-    return Check(name, False if found.gain < -2 * found.gain_error else None, text)
+    clear = abs(found.gain) > max(2 * found.gain_error, _ALIKE)
+    return Check(name, found.gain > 0 if clear else None, text)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -159,7 +158,7 @@ def load_model(path: str | os.PathLike[str]) -> LatentModel:
             rare=facts["rare"],
             n_rows=facts["n_rows"],
             n_episodes=facts["n_episodes"],
-            columns=MappingProxyType(dict(facts["columns"])),
+            columns=dict(facts["columns"]),
         )
     except (KeyError, TypeError, ValueError, IndexError, ROMDPError) as error:
         raise StorageError(f"{folder} is damaged: {error}") from error

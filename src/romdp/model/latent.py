@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,7 +82,7 @@ class LatentModel:
     rare: int = 30
     n_rows: int = 0
     n_episodes: int = 1
-    columns: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    columns: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def n_states(self) -> int:

@@ -1,0 +1,79 @@
+"""Other people's environments, each state shown as one of many views: reward per step.
+
+python benchmarks/gymnasium_worlds.py [--seeds N] [--out DIR] [--workers N]
+
+FrozenLake (slippery), CliffWalking and Taxi under `RichObservation` with 10 and 100 views per
+state, restarted at episode ends. The oracle is told the state behind each view.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from grid import interval, run_all
+
+import romdp
+
+RANGES = {"FrozenLake-v1": (0.0, 1.0), "CliffWalking-v1": (-100.0, 0.0), "Taxi-v4": (-10.0, 20.0)}
+STEPS = {"FrozenLake-v1": 200_000, "CliffWalking-v1": 200_000, "Taxi-v4": 500_000}
+
+
+def measure(environment: str, views: int, agent: str, seed: int) -> dict[str, Any]:
+    """Play one case."""
+    env = romdp.worlds.RichObservation(gymnasium.make(environment), per_state=views, seed=seed)
+    makers = {
+        "lc-psrl": romdp.LCPSRL,
+        "psrl": romdp.PSRL,
+        "ucrl2": lambda: romdp.UCRL2(romdp.Hoeffding(0.1)),
+        "oracle-psrl": lambda: romdp.Oracle(env.labels, "posterior"),
+    }
+    begin = time.perf_counter()
+    run = romdp.play(
+        makers[agent](), env, STEPS[environment], seed=seed, reward_range=RANGES[environment]
+    )
+    half = np.interp(STEPS[environment] / 2, run.steps, run.reward)
+    return {
+        "per_step": float(run.reward[-1] / run.steps[-1]),
+        "second_half": float((run.reward[-1] - half) / (STEPS[environment] / 2)),
+        "groups": run.partition.n_clusters,
+        "seen": int((run.partition.labels >= 0).sum()),
+        "seconds": time.perf_counter() - begin,
+    }
+
+
+def main() -> None:
+    """Run all cases and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=list(STEPS))
+    arguments = parser.parse_args()
+    cases = [
+        {"environment": environment, "views": views, "agent": agent, "seed": seed}
+        for environment in arguments.only
+        for seed in range(arguments.seeds)
+        for views in (10, 100)
+        for agent in ("oracle-psrl", "lc-psrl", "psrl", "ucrl2")
+        if agent != "ucrl2" or views == 10
+    ]
+    rows = run_all(measure, cases, arguments.out / "gymnasium.jsonl", arguments.workers)
+    print(
+        "environment       views  agent        runs  reward per step [95%]      second half   groups"
+    )
+    for key in dict.fromkeys((r["environment"], r["views"], r["agent"]) for r in rows):
+        mine = [r for r in rows if (r["environment"], r["views"], r["agent"]) == key]
+        mean, low, high = interval([r["per_step"] for r in mine])
+        later = np.mean([r["second_half"] for r in mine])
+        groups = np.mean([r["groups"] for r in mine])
+        print(
+            f"{key[0]:<16} {key[1]:>6}  {key[2]:<12} {len(mine):>4}"
+            f"  {mean:.4f} [{low:.4f}, {high:.4f}]  {later:>12.4f}  {groups:>7.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The paper's experiments, as data: what is run to draw its figures again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from romdp.experiments.catalogue import Settings
+from romdp.experiments.specification import Experiment
+from romdp.experiments.worlds import NamedWorld
+
+
+class Effort(NamedTuple):
+    """How long every run is, and how many worlds are drawn of each size."""
+
+    steps: int
+    seeds: int
+
+
+FULL = Effort(1_000_000, 10)
+WITH_DQN = Effort(200_000, 5)
+"""DQN takes far longer over a step than all others, so it is compared at a shorter horizon."""
+
+DQN = "dqn"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """One of the paper's figures, and what is run for it.
+
+    Parameters
+    ----------
+    label
+        Of the figure in the paper.
+    about
+        What is compared, in a sentence.
+    world, arguments
+        Name and arguments of the worlds; replicate r is drawn with the seed r.
+    observations
+        The numbers of observations, one world for each.
+    agents
+        All but DQN.
+    settings
+        What the agents share.
+    quick
+        The effort of the quick version: agents that plan by epochs take most of their time over
+        the first steps, so fewer worlds help more than fewer steps.
+    figures
+        Which of our figures show what the paper's does.
+    """
+
+    label: str
+    about: str
+    world: str
+    arguments: Mapping[str, Any]
+    observations: tuple[int, ...]
+    agents: tuple[str, ...]
+    settings: Settings
+    quick: Effort
+    figures: tuple[str, ...]
+
+    def experiments(self, quick: bool = False, dqn: bool = False) -> dict[str, Experiment]:
+        """Return what is to be run, by the folder that holds it; ``""`` is the main one.
+
+        DQN has an experiment of its own, in which all other agents play as many steps as it: a
+        run depends on its seed, not on its length, so these are the beginnings of the main runs.
+
+        Parameters
+        ----------
+        quick
+            A small version for a first look.
+        dqn
+            Whether DQN takes part; never in the quick version.
+
+        Examples
+        --------
+        >>> both = REPRODUCTIONS["regret"].experiments(dqn=True)
+        >>> {folder: (one.steps, len(one.runs)) for folder, one in both.items()}
+        {'': (1000000, 120), 'dqn': (200000, 75)}
+        """
+        found = {"": self._experiment(self.quick if quick else FULL, self.agents)}
+        if dqn and not quick:
+            found[DQN] = self._experiment(WITH_DQN, (*self.agents, DQN))
+        return found
+
+    def _experiment(self, effort: Effort, agents: tuple[str, ...]) -> Experiment:
+        return Experiment(
+            (NamedWorld(self.world, self.arguments),),
+            agents,
+            self.observations,
+            steps=effort.steps,
+            seeds=effort.seeds,
+            settings=self.settings,
+        )
+
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    "regret": Reproduction(
+        label="fig:comparison",
+        about="random ROMDPs with X = 5 hidden states, A = 4 actions and Y = 10, 20, 30 "
+        "observations",
+        world="random-romdp",
+        arguments={"n_states": 5, "n_actions": 4},
+        observations=(10, 20, 30),
+        agents=("sl-ucrl", "ucrl2", "lc-psrl", "oracle"),
+        settings=Settings(scale=0.1),
+        quick=Effort(1_000_000, 3),
+        figures=("regret",),
+    ),
+    "random-mdps": Reproduction(
+        label="fig:comparisonCar",
+        about="random MDPs with 10, 20, 30 states, A = 4 actions and nothing hidden; SL-UCRL "
+        "groups with halved bounds, and its groups are not verified",
+        world="random-mdp",
+        arguments={"n_actions": 4},
+        observations=(10, 20, 30),
+        agents=("sl-ucrl", "ucrl2", "lc-psrl"),
+        settings=Settings(scale=0.1, factor=0.5),
+        quick=Effort(1_000_000, 2),
+        figures=("regret", "groups"),
+    ),
+}
+"""The reproductions by the names of the command."""

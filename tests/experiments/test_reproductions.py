@@ -1,0 +1,71 @@
+import pytest
+
+from romdp.experiments.directory import RunDirectory
+from romdp.experiments.reproductions import REPRODUCTIONS, Effort
+from romdp.experiments.running import run_experiment
+from romdp.mdp import MDP
+from romdp.reports.reading import read_results
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_the_sizes_of_the_paper(name):
+    full = REPRODUCTIONS[name].experiments()
+    assert list(full) == [""]
+    experiment = full[""]
+    assert (experiment.steps, experiment.seeds) == (10**6, 10)
+    assert experiment.observations == (10, 20, 30)
+    assert experiment.settings.scale == 0.1
+    for observations in experiment.observations:
+        world = experiment.worlds[0].make(observations, 3)
+        assert world.n_actions == 4
+        assert world.n_states == (5 if name == "regret" else observations)
+
+
+def test_only_random_mdps_have_nothing_hidden_and_halved_bounds():
+    regret = REPRODUCTIONS["regret"].experiments()[""]
+    mdps = REPRODUCTIONS["random-mdps"].experiments()[""]
+    assert not isinstance(regret.worlds[0].make(10, 0), MDP)
+    assert isinstance(mdps.worlds[0].make(10, 0), MDP)
+    assert regret.settings.factor is None
+    assert mdps.settings.factor == 0.5
+    # Who is told the states of an MDP is UCRL2.
+    assert set(regret.agents) - set(mdps.agents) == {"oracle"}
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_dqn_meets_the_other_agents_at_its_own_horizon(name):
+    both = REPRODUCTIONS[name].experiments(dqn=True)
+    assert list(both) == ["", "dqn"]
+    main, other = both[""], both["dqn"]
+    assert main == REPRODUCTIONS[name].experiments()[""]
+    assert other.agents == (*main.agents, "dqn")
+    assert (other.steps, other.seeds) == (200_000, 5)
+    assert (other.worlds, other.observations) == (main.worlds, main.observations)
+    assert other.settings == main.settings
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_the_quick_version_differs_in_its_effort_only(name):
+    full = REPRODUCTIONS[name].experiments()[""].to_dict()
+    quick = REPRODUCTIONS[name].experiments(quick=True, dqn=True)
+    assert list(quick) == [""]
+    content = quick[""].to_dict()
+    assert content["seeds"] < full["seeds"]
+    assert {key for key in full if full[key] != content[key]} == {"seeds"}
+
+
+def test_shorter_runs_are_the_beginnings_of_longer_ones(tmp_path, monkeypatch):
+    """What the experiment with DQN says of the other agents is true of the main one."""
+    monkeypatch.setattr("romdp.experiments.reproductions.FULL", Effort(5000, 1))
+    monkeypatch.setattr("romdp.experiments.reproductions.WITH_DQN", Effort(1000, 1))
+    curves = {}
+    for folder, experiment in REPRODUCTIONS["regret"].experiments(dqn=True).items():
+        content = experiment.to_dict() | {"agents": ["ucrl2", "lc-psrl"], "observations": [10]}
+        directory = RunDirectory.create(tmp_path / f"x{folder}", experiment.from_dict(content))
+        assert run_experiment(directory) == []
+        curves[folder] = [record.curves for record in read_results(directory.path).records]
+    assert len(curves[""]) == len(curves["dqn"]) == 2
+    for long, short in zip(curves[""], curves["dqn"], strict=True):
+        early = long["step"] <= 1000
+        assert long["step"][early].tolist() == short["step"].tolist()
+        assert long["regret"][early].tolist() == short["regret"].tolist()
