@@ -62,7 +62,7 @@ def main() -> None:
     ]
     rows = run_all(measure, cases, arguments.out / "gymnasium.jsonl", arguments.workers)
     print(
-        "environment       views  agent        runs  reward per step [95%]      second half   groups"
+        "environment      views  agent        runs  reward per step [95%]     second half   groups"
     )
     for key in dict.fromkeys((r["environment"], r["views"], r["agent"]) for r in rows):
         mine = [r for r in rows if (r["environment"], r["views"], r["agent"]) == key]
