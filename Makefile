@@ -10,8 +10,9 @@ PYTEST := $(RUN) $(BIN)/python -m pytest
 
 demo: .venv/package
 	$(BIN)/romdp generate random-romdp --observations 30 --seed 0 --out demo-world.npz
-	$(BIN)/romdp inspect demo-world.npz
+	$(BIN)/romdp inspect --brief demo-world.npz
 	$(BIN)/python benchmarks/simulator.py --quick
+	$(BIN)/romdp reproduce regret --quick --out demo --workers 2
 
 test: .venv/tools
 	$(PYTEST) -n 2 --dist loadfile -m "not dqn and not page"
@@ -41,7 +42,7 @@ bench: .venv/package
 	$(PYTHON) -m venv .venv
 
 .venv/package: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(PIP) --editable '.[plot]'
 	touch $@
 
 .venv/tools: .venv/package
@@ -58,5 +59,5 @@ bench: .venv/package
 	touch $@
 
 clean:
-	rm -rf .venv build dist demo-world.npz
+	rm -rf .venv build dist demo demo-world.npz
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

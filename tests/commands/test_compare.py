@@ -26,7 +26,7 @@ LONG = (*SIZES, "--steps", "1e4", "--seeds", "2", "--agents", "ucrl2,oracle", "-
 @pytest.fixture
 def in_process(monkeypatch):
     """Run without starting processes."""
-    monkeypatch.setattr("romdp.commands.experiments._executor", lambda workers, dask: Here())
+    monkeypatch.setattr("romdp.commands.experiments.make_executor", lambda workers, dask: Here())
 
 
 def run(*arguments):

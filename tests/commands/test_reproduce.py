@@ -21,7 +21,7 @@ from romdp.experiments.specification import Experiment
 @pytest.fixture
 def small(monkeypatch):
     """Make every run short, and do them in this process."""
-    monkeypatch.setattr("romdp.commands.reproduce._executor", lambda workers, dask: Here())
+    monkeypatch.setattr("romdp.commands.reproduce.make_executor", lambda workers, dask: Here())
     monkeypatch.setattr(reproductions, "FULL", Effort(500, 1))
     monkeypatch.setattr(reproductions, "WITH_DQN", Effort(300, 1))
     for name, paper in REPRODUCTIONS.items():
@@ -132,7 +132,7 @@ def test_the_same_command_goes_on_where_it_was(tmp_path, drawn):
 
 @pytest.mark.usefixtures("small", "quick_dqn")
 def test_resume_goes_on_with_either_part(tmp_path, monkeypatch):
-    monkeypatch.setattr("romdp.commands.experiments._executor", lambda workers, dask: Here())
+    monkeypatch.setattr("romdp.commands.experiments.make_executor", lambda workers, dask: Here())
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
 ]
-_Workers = Annotated[int, typer.Option("--workers", help="Processes of this machine.")]
-_Dask = Annotated[
+WorkersOption = Annotated[int, typer.Option("--workers", help="Processes of this machine.")]
+DaskOption = Annotated[
     str | None,
     typer.Option(
         "--dask",
@@ -26,10 +26,10 @@ _Dask = Annotated[
         help="Run on the Dask cluster of this scheduler instead (needs romdp\\[dask]).",
     ),
 ]
-_Checkpoints = Annotated[
+CheckpointsOption = Annotated[
     float, typer.Option("--checkpoint-seconds", help="How often a run under way is kept.")
 ]
-_Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 def compare(
@@ -115,10 +115,10 @@ def compare(
         float | None,
         typer.Option("--constant", help="C in the bound of sl-ucrl-paper.", show_default="1"),
     ] = None,
-    workers: _Workers = 1,
-    dask: _Dask = None,
-    checkpoint_seconds: _Checkpoints = 30.0,
-    quiet: _Quiet = False,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    checkpoint_seconds: CheckpointsOption = 30.0,
+    quiet: QuietOption = False,
 ) -> None:
     """Compare agents on the same worlds; a directory keeps everything."""
     from romdp.experiments.directory import RunDirectory
@@ -165,20 +165,20 @@ def compare(
     }
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
     experiment = Experiment.from_dict(content)
-    executor = _executor(workers, dask)
+    executor = make_executor(workers, dask)
     try:
         directory = RunDirectory.create(out, experiment)
-        _run(directory, executor, quiet, checkpoint_seconds)
+        run_directory(directory, executor, quiet, checkpoint_seconds)
     finally:
         executor.close()
 
 
 def resume(
     path: _Directory,
-    workers: _Workers = 1,
-    dask: _Dask = None,
-    checkpoint_seconds: _Checkpoints = 30.0,
-    quiet: _Quiet = False,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    checkpoint_seconds: CheckpointsOption = 30.0,
+    quiet: QuietOption = False,
 ) -> None:
     """Do exactly what is missing in a run directory; failed runs are tried again."""
     from romdp import __version__
@@ -193,9 +193,9 @@ def resume(
             "runs may not compare",
             err=True,
         )
-    executor = _executor(workers, dask)
+    executor = make_executor(workers, dask)
     try:
-        _run(directory, executor, quiet, checkpoint_seconds)
+        run_directory(directory, executor, quiet, checkpoint_seconds)
     finally:
         executor.close()
 
@@ -219,7 +219,7 @@ def report(
     typer.echo(f"wrote {write_report(path, out)}")
 
 
-def _run(
+def run_directory(
     directory: "RunDirectory", executor: "Executor", quiet: bool, checkpoint_seconds: float
 ) -> None:
     """Do what is missing, print the summary, and say what failed."""
@@ -254,7 +254,7 @@ def _watcher(quiet: bool) -> "Watcher":
     return Live() if sys.stderr.isatty() else Plain(sys.stderr)
 
 
-def _executor(workers: int, dask: str | None) -> "Executor":
+def make_executor(workers: int, dask: str | None) -> "Executor":
     """Say where to run; an executor exists before anything is written."""
     from romdp.executors import Dask, Processes
 

@@ -18,10 +18,10 @@ _Files = Annotated[
         show_default=False,
     ),
 ]
-_Workers = Annotated[
+WorkersOption = Annotated[
     int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")
 ]
-_Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
 def fit_command(
@@ -82,7 +82,7 @@ def fit_command(
         int, typer.Option("--max-observations", min=1, help="More are refused.")
     ] = 1_000_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same model.")] = 0,
-    workers: _Workers = None,
+    workers: WorkersOption = None,
     dask: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +91,7 @@ def fit_command(
             help="Count on the Dask cluster of this scheduler, which must see the files.",
         ),
     ] = None,
-    quiet: _Quiet = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Find the hidden states behind a log, the MDP between them and its best policy."""
     from romdp.logs.fitting import fit
@@ -147,7 +147,7 @@ def apply_command(
             show_default="as in the log",
         ),
     ] = None,
-    quiet: _Quiet = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Add hidden state, margin and recommended action to a table."""
     from romdp.logs.applying import apply_model

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from romdp.commands.experiments import _Checkpoints, _Dask, _executor, _Quiet, _run, _Workers
+from romdp.commands.experiments import (
+    CheckpointsOption,
+    DaskOption,
+    QuietOption,
+    WorkersOption,
+    make_executor,
+    run_directory,
+)
 from romdp.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -37,10 +44,10 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few seeds and no DQN: about a minute.")
     ] = False,
-    workers: _Workers = 1,
-    dask: _Dask = None,
-    checkpoint_seconds: _Checkpoints = 30.0,
-    quiet: _Quiet = False,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    checkpoint_seconds: CheckpointsOption = 30.0,
+    quiet: QuietOption = False,
 ) -> None:
     """Run an experiment of the paper again: tables, figures and a page."""
     from romdp.experiments.reproductions import REPRODUCTIONS
@@ -52,7 +59,7 @@ def reproduce(
     again = f"romdp reproduce {figure}{' --quick' if quick else ''} --out {target}"
     missing = _missing_dqn(quick)
     parts = paper.experiments(quick, dqn=missing is None)
-    executor = _executor(workers, dask)
+    executor = make_executor(workers, dask)
     status = 0
     try:
         # All are begun before the first is run, so that each can be resumed alone.
@@ -60,7 +67,7 @@ def reproduce(
         typer.echo(_introduction(paper, directories, missing))
         for directory in directories:
             try:
-                _run(directory, executor, quiet, checkpoint_seconds)
+                run_directory(directory, executor, quiet, checkpoint_seconds)
             except typer.Exit as end:
                 if end.exit_code == _INTERRUPTED:
                     typer.echo(f"romdp: or again with: {again}", err=True)
