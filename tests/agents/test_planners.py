@@ -106,14 +106,17 @@ def test_pairs_never_visited_are_drawn_from_the_prior():
     assert np.delete(spread.reshape(4, 2), 0, axis=0).max() < 0.01
 
 
-def test_models_are_drawn_as_the_counts_are_kept():
+def test_large_models_of_which_little_was_seen_are_drawn_as_sparse_rows():
     n_states = 400
     sparse = Counts.zeros(n_states, 2, sparse=True)
-    laws = Posterior().draw_transitions(sparse, np.random.default_rng(0))
-    assert scipy.sparse.issparse(laws)
-    assert laws.shape == (2 * n_states, n_states)
-    dense = Posterior().draw_transitions(sparse.dense(), np.random.default_rng(0))
-    assert isinstance(dense, np.ndarray)
+    for counts in (sparse, sparse.dense()):
+        laws = Posterior().draw_transitions(counts, np.random.default_rng(0))
+        assert scipy.sparse.issparse(laws)
+        assert laws.shape == (2 * n_states, n_states)
+    moves = np.ones((n_states, 2, n_states), np.int64)
+    paid = np.zeros((n_states, 2))
+    seen = Counts(moves.sum(axis=2), moves, paid, paid)
+    assert isinstance(Posterior().draw_transitions(seen, np.random.default_rng(0)), np.ndarray)
     plan = Posterior().plan(sparse, 1, np.random.default_rng(0))
     assert plan.policy.shape == (n_states,)
 

@@ -14,6 +14,9 @@ from romdp.counts import Counts
 from romdp.planning import Plan, value_iteration
 from romdp.validation import choice, real_number
 
+_LARGE = 2**15  # entries of transitions from which their density is looked at
+_THIN = 0.1  # share of them below which sparse rows are faster
+
 
 class Planner(Protocol):
     """What every planner looks like."""
@@ -117,11 +120,11 @@ class Posterior:
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
-        """Draw a transition law for every pair: an array, or sparse where the counts are."""
+        """Draw a transition law for every pair: an array, or sparse where few were seen."""
         transitions = counts.transitions
-        if isinstance(transitions, np.ndarray):
+        if isinstance(transitions, np.ndarray) and not _is_thin(transitions):
             return draw_dense(transitions, self.prior, rng)
-        return draw_sparse(transitions, self.prior, rng)
+        return draw_sparse(counts.matrix(), self.prior, rng)
 
     def draw_rewards(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a mean reward for every pair."""
@@ -129,3 +132,9 @@ class Posterior:
         if self.rewards == "beta":
             return rng.beta(1.0 + sums, 1.0 + visits - sums)
         return rng.normal((0.5 + sums) / (1.0 + visits), 0.5 / np.sqrt(1.0 + visits))
+
+
+def _is_thin(transitions: NDArray[np.int64]) -> bool:
+    """Whether so few transitions of a large array were seen that sparse rows are faster."""
+    size = transitions.size
+    return size > _LARGE and int(np.count_nonzero(transitions)) < _THIN * size
