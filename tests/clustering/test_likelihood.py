@@ -179,3 +179,10 @@ def test_bic_finds_an_easy_world_too():
     world = random_romdp(4, 3, 24, seed=3, emission_concentration=20)
     fit = Likelihood(penalty="bic").fit(counts_of(world, 50_000), rng())
     assert fit.partition == Partition(world.labels)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 4])
+def test_a_given_number_of_groups_is_kept(n_states):
+    world = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+    fit = Likelihood(n_states=n_states).fit(counts_of(world, 5000), rng())
+    assert fit.n_groups == n_states

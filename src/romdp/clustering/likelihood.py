@@ -231,7 +231,8 @@ class Likelihood:
 
     def _vary(self, search: Search, best: Grouping) -> Grouping:
         """Try annealed starts with about as many groups as were found: climbs may end too low."""
-        size = min(max(2, best.n_groups), len(search.seen))
+        fewest = 2 if self.n_states is None else 1
+        size = min(max(fewest, best.n_groups), len(search.seen))
         cheap = len(search.seen) * size <= _CHEAP
         n_starts = self.starts if self.starts is not None else _STARTS * cheap
         found = best
