@@ -17,6 +17,8 @@ from romdp.clustering.factors import Factors, matrix_factors, tensor_factors
 from romdp.clustering.moments import Moments
 from romdp.clustering.population import Views
 from romdp.errors import StructureError
+from romdp.theory.concentration import concentration_bound, triple_log
+from romdp.theory.views import View
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +31,7 @@ def constant_bound(constant: float, n_symbols: int, n_samples: float, delta: flo
     >>> round(constant_bound(1.0, n_symbols=30, n_samples=10_000, delta=0.05), 4)
     0.0296
     """
-    return constant * math.sqrt(_log_ratio(2 * float(n_symbols) ** 1.5, delta) / n_samples)
+    return constant * math.sqrt(triple_log(n_symbols, delta) / n_samples)
 
 
 def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -> float:
@@ -38,21 +40,12 @@ def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -
     The number of samples from which ``lem:concentration`` promises it contains a constant C_1 that
     the paper does not give, so it is not checked.
     """
-    least = float(views.chance.min())
-    sigma = min(_least_singular_value(v) for v in (views.first, views.second, views.third))
-    speed = views.mixing.geometric_ergodicity / (1 - views.mixing.contraction)
-    second = math.sqrt(_log_ratio(4 * n_symbols, delta) / n_samples)
-    third = math.sqrt(_log_ratio(2 * float(n_symbols) ** 1.5, delta) / n_samples)
-    size = speed * (2 * math.sqrt(2) + 1) * third
-    error = 2 * math.sqrt(2) * size / (math.sqrt(least) * sigma) ** 3
-    error += 64 * size / (sigma**2 * least**1.5)
-    bound = speed * (4 * math.sqrt(2) + 2) / math.sqrt(least) * second
-    return float(bound + 8 * error / least)
-
-
-def _log_ratio(numerator: float, delta: float) -> float:
-    """Return log(numerator / delta), also where delta is too small to divide by."""
-    return math.log(numerator) - math.log(delta)
+    first, second, third = (
+        _least_singular_value(v) for v in (views.first, views.second, views.third)
+    )
+    omega = float(views.chance.min())
+    view = View(views.states.size, omega, first, second, third, math.nan, views.mixing)
+    return float(concentration_bound(view, n_symbols, n_samples, delta))
 
 
 def _least_singular_value(matrix: Floats) -> float:

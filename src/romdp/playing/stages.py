@@ -61,9 +61,7 @@ class Stage(Protocol):
         ...
 
 
-def stage_for(
-    world: Any, seed: Seed, reward_range: tuple[float, float] | None = None
-) -> "CompiledStage | SteppedStage":
+def stage_for(world: Any, seed: Seed, reward_range: tuple[float, float] | None = None) -> Stage:
     """Choose the stage for a ROMDP, an MDP or a Gymnasium environment."""
     if isinstance(world, gymnasium.Env):
         return SteppedStage(world, seed, reward_range)

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.chains import Mixing, mixing, stationary_law
 from romdp.errors import StructureError
 from romdp.romdp import ROMDP
-from romdp.validation import choice, laws, real_array, whole_array
+from romdp.validation import choice
+from romdp.worlds import simulator
 
 Floats = NDArray[np.float64]
 
@@ -88,15 +89,9 @@ def policy_rows(world: ROMDP, policy: ArrayLike | str) -> Floats:
     ``policy`` is (Y,) actions, (Y, A) rows, ``"uniform"`` or ``"optimal"``. A policy p of the
     hidden states is ``p[world.labels]``.
     """
-    shape = (world.n_observations, world.n_actions)
-    if isinstance(policy, str):
-        if choice(policy, "policy", ("uniform", "optimal")) == "uniform":
-            return np.full(shape, 1 / world.n_actions)
+    if isinstance(policy, str) and choice(policy, "policy", ("uniform", "optimal")) == "optimal":
         policy = world.hidden.optimal_policy[world.labels]
-    if np.ndim(policy) == 2:
-        return laws(real_array(policy, "policy", shape), "policy")
-    actions = whole_array(policy, "policy", shape[:1], 0, world.n_actions - 1)
-    return np.eye(world.n_actions)[actions]
+    return simulator.policy_rows(policy, world.n_observations, world.n_actions)
 
 
 def action_share(world: ROMDP, rows: Floats) -> float:
