@@ -11,6 +11,7 @@ that were visited at least 20 times.
 import argparse
 import resource
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,9 +37,48 @@ def count(world: ROMDP, steps: int, seed: int) -> Counts:
     return total
 
 
+class Fit(NamedTuple):
+    """One fit: what it found, and what it took."""
+
+    n_observations: int
+    steps: int
+    distinct: int
+    groups: int
+    wrong: int
+    wrong_frequent: int
+    frequent: int
+    counting_seconds: float
+    fit_seconds: float
+    gigabytes: float
+
+
 def gigabytes() -> float:
     """Peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def measure(size: int, steps: int, states: int, actions: int, seed: int) -> Fit:
+    """Count a walk and group what was counted; memory is that of the process so far."""
+    world = random_romdp(states, actions, size, seed)
+    began = time.perf_counter()
+    counts = count(world, steps, seed)
+    counted = time.perf_counter()
+    fit = Likelihood().fit(counts, np.random.default_rng(seed))
+    done = time.perf_counter()
+    often = counts.visits.sum(axis=1) >= 20
+    truth = Partition(world.labels)
+    return Fit(
+        size,
+        steps,
+        counts.matrix().nnz,
+        fit.n_groups,
+        round(fit.partition.misclassification(truth) * size),
+        round(fit.partition.misclassification(truth, often * 1.0) * often.sum()),
+        int(often.sum()),
+        counted - began,
+        done - counted,
+        gigabytes(),
+    )
 
 
 def main() -> None:
@@ -52,21 +92,12 @@ def main() -> None:
     print("| Y | steps | distinct | groups | wrong | wrong, 20+ visits | counting s | fit s | GB |")
     print("|---|---|---|---|---|---|---|---|---|")
     for size in map(int, options.observations):
-        world = random_romdp(options.states, options.actions, size, options.seed)
         for steps in map(int, options.steps):
-            began = time.perf_counter()
-            counts = count(world, steps, options.seed)
-            counted = time.perf_counter()
-            fit = Likelihood().fit(counts, np.random.default_rng(options.seed))
-            done = time.perf_counter()
-            often = counts.visits.sum(axis=1) >= 20
-            truth = Partition(world.labels)
-            wrong = round(fit.partition.misclassification(truth) * size)
-            frequent = round(fit.partition.misclassification(truth, often * 1.0) * often.sum())
+            found = measure(size, steps, options.states, options.actions, options.seed)
             print(
-                f"| {size:,} | {steps:.0e} | {counts.matrix().nnz:,} | {fit.n_groups} | {wrong} "
-                f"| {frequent} of {often.sum():,} | {counted - began:.1f} | {done - counted:.1f} "
-                f"| {gigabytes():.1f} |",
+                f"| {size:,} | {steps:.0e} | {found.distinct:,} | {found.groups} | {found.wrong} "
+                f"| {found.wrong_frequent} of {found.frequent:,} | {found.counting_seconds:.1f} "
+                f"| {found.fit_seconds:.1f} | {found.gigabytes:.1f} |",
                 flush=True,
             )
 

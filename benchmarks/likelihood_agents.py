@@ -1,6 +1,6 @@
 """LC-UCRL and LC-PSRL against the oracle and the agents that do not group.
 
-python benchmarks/likelihood_agents.py PART [--seeds N] [--out DIR] [--workers N]
+python benchmarks/likelihood_agents.py PART [--seeds N] [--observations Y ...] [--agents NAME ...]
 
 PART: main (random ROMDPs, Y from 10 to 3,000), psrl (PSRL on the observations, slow), harder (more
 hidden states, named worlds, near-identical states, unequal emission, no structure).
@@ -144,11 +144,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--observations", type=int, nargs="*", help="only these numbers")
+    parser.add_argument("--agents", nargs="*", help="only these")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     out = arguments.out / f"likelihood-{arguments.part}.jsonl"
-    rows = run_all(measure, cases(arguments.part, arguments.seeds), out, arguments.workers)
+    wanted = [
+        case
+        for case in cases(arguments.part, arguments.seeds)
+        if (arguments.observations is None or case["observations"] in arguments.observations)
+        and (arguments.agents is None or case["agent"] in arguments.agents)
+    ]
+    rows = run_all(measure, wanted, out, arguments.workers)
     table(rows)
 
 

@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy loads its linear a
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -21,6 +22,16 @@ import scipy.sparse
 from romdp.planning import extended_value_iteration, gather, interval_value_iteration
 
 ACTIONS, SAMPLES, DELTA = 4, 200, 0.05
+
+
+class Call(NamedTuple):
+    """Microseconds of one whole call: ours, ours on arranged rows, the NumPy twin's."""
+
+    width: float
+    sweeps: int
+    call: float
+    arranged: float
+    twin: float
 
 
 def least_times(*calls: Callable[[], object], seconds: float = 1.0) -> list[float]:
@@ -55,7 +66,10 @@ def make_model(n_states: int, seed: int = 0):
 
 
 def plain_iteration(estimate, rewards, width, precision):
-    """Run extended value iteration in NumPy: vectorised, without warm starts and corners."""
+    """Run extended value iteration in NumPy: vectorised, without warm starts and corners.
+
+    Returns the gain and the policy; ``width`` may be a number or one for each pair.
+    """
     values = np.zeros(len(rewards))
     while True:
         order = np.argsort(values, kind="stable")
@@ -67,11 +81,12 @@ def plain_iteration(estimate, rewards, width, precision):
         excess = np.maximum(0.0, law.sum(axis=-1) - 1.0)[..., None]
         kept = np.maximum(0.0, np.cumsum(law, axis=-1) - excess)
         law = np.diff(kept, axis=-1, prepend=0.0)
-        backed_up = (rewards + law @ values[order]).max(axis=1)
+        worth = rewards + law @ values[order]
+        backed_up = worth.max(axis=1)
         change = backed_up - values
         values = backed_up - backed_up.min()
         if np.ptp(change) < precision:
-            return (change.min() + change.max()) / 2
+            return (change.min() + change.max()) / 2, worth.argmax(axis=1)
 
 
 def time_sweep(rows, rewards, width, product: Callable[[], object]) -> tuple[float, float]:
@@ -86,27 +101,29 @@ def time_sweep(rows, rewards, width, product: Callable[[], object]) -> tuple[flo
     return (np.nan if settled else (more - fewer) / 10), least
 
 
-def time_calls(n_states: int, width: float | None) -> str:
+def time_calls(n_states: int, width: float | None, seconds: float = 1.0) -> Call:
     estimate, rewards, jaksch, precision = make_model(n_states)
     width = jaksch if width is None else width
     widths = np.full(rewards.shape, width)
     rows = gather(estimate)
     plan = extended_value_iteration(estimate, rewards, widths, precision)
-    if width < 2 and abs(plan.gain - plain_iteration(estimate, rewards, width, precision)) > 1e-9:
+    gain, _ = plain_iteration(estimate, rewards, width, precision)
+    if width < 2 and abs(plan.gain - gain) > 1e-9:
         raise AssertionError("the twins disagree")
-    whole, arranged, plain = least_times(
+    times = least_times(
         lambda: extended_value_iteration(estimate, rewards, widths, precision),
         lambda: extended_value_iteration(rows, rewards, widths, precision),
         lambda: plain_iteration(estimate, rewards, width, precision),
+        seconds=seconds,
     )
-    return f"{width:>6.2f} {plan.sweeps:>6} {whole:>9.1f} {arranged:>11.1f} {plain / whole:>9.1f}"
+    return Call(width, plan.sweeps, *times)
 
 
-def time_dense(n_states: int, width: float) -> str:
+def time_dense(n_states: int, width: float) -> tuple[float, float]:
+    """Microseconds of one sweep and of one dense product."""
     estimate, rewards, _, _ = make_model(n_states)
     flat, values = estimate.reshape(-1, n_states), np.random.default_rng(1).random(n_states)
-    sweep, product = time_sweep(gather(estimate), rewards, width, lambda: flat @ values)
-    return f"{width:>6.1f} {sweep:>9.2f} {product:>10.2f} {sweep / product:>6.2f}"
+    return time_sweep(gather(estimate), rewards, width, lambda: flat @ values)
 
 
 def time_sparse(n_states: int) -> str:
@@ -139,12 +156,18 @@ def main() -> None:
     )
     for n_states in (20, 30, 100, 300, 1000):
         for width in (None,) if n_states <= 30 else (None, 0.3):
-            print(f"{n_states:>6} {time_calls(n_states, width)}")
+            found = time_calls(n_states, width)
+            print(
+                f"{n_states:>6} {found.width:>6.2f} {found.sweeps:>6} {found.call:>9.1f} "
+                f"{found.arranged:>11.1f} {found.twin / found.call:>9.1f}"
+            )
     print("\nOne sweep against one dense product (nan: it settled before 20 sweeps)")
     print(f"{'S':>6} {'width':>6} {'sweep us':>9} {'product us':>10} {'ratio':>6}")
     for n_states in (20, 30, 100, 300, 1000):
         for width in (0.0, 0.3, 1.0, 1.9):
-            print(f"{n_states:>6} {time_dense(n_states, width)}")
+            sweep, product = time_dense(n_states, width)
+            ratio = sweep / product
+            print(f"{n_states:>6} {width:>6.1f} {sweep:>9.2f} {product:>10.2f} {ratio:>6.2f}")
     print("\nOne sweep over sparse rows, 20 ways out of each pair, width 0.3")
     print(f"{'S':>6} {'sweep us':>9} {'ns per entry':>12} {'product us':>10} {'ratio':>6}")
     for n_states in (1000, 3000, 10_000):

@@ -139,6 +139,19 @@ def test_annealed_starts_help_where_visits_are_few():
     assert Likelihood(n_states=2).fit(counts, rng()).score > alone.score + 1
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_few_visits_are_judged_by_the_evidence_of_all_placings(seed):
+    """At 4 visits one group scores best, and would misplace 72% of the observations."""
+    world = random_romdp(4, 3, 200, seed=seed)
+    counts = counts_of(world, 800)
+    fit = Likelihood(starts=0).fit(counts, rng())
+    assert fit.n_groups == 4
+    placed = (fit.partition.labels >= 0) * 1.0
+    assert fit.partition.misclassification(Partition(world.labels), placed) < 0.5
+    again = Likelihood().regroup(Evidence(counts), Partition.trivial(200), rng())
+    assert again.n_clusters > 1
+
+
 @pytest.mark.slow
 def test_many_observations_are_grouped_from_the_most_frequent_on():
     """Only some are grouped first; the rest must join all the same (rare ones may be wrong)."""

@@ -62,6 +62,27 @@ def test_the_truth_is_found_from_too_many_and_from_too_few_groups(world, counts)
     assert Partition(search.polish(search.random(1)).labels) == truth
 
 
+def test_evidence_is_the_score_less_the_pseudo_likelihood_of_the_placings():
+    counts = walk(3, n_observations=8)
+    search = search_of(counts)
+    found = search.climb(search.random(3))
+
+    def moved(y, group):
+        labels = found.labels.copy()
+        labels[y] = group
+        return plain_score(found.rule, counts, search.law.parts, labels)
+
+    expected = found.score
+    for y in search.seen:
+        if np.count_nonzero(found.labels == found.labels[y]) == 1:
+            continue  # a group's last member stays
+        scores = np.array([moved(y, group) for group in range(found.n_groups)])
+        expected += np.log(np.exp(scores - scores[found.labels[y]]).sum())
+    assert search.evidence(found) == pytest.approx(expected, rel=1e-9)
+    alone = search.random(1)
+    assert search.evidence(alone) == alone.score
+
+
 def test_a_given_number_of_groups_is_kept(counts):
     for wanted in (1, 3, 7):
         search = search_of(counts, n_states=wanted)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import REWARD_LAWS, read_reward_law
-from romdp.clustering.search import Grouping, Search
+from romdp.clustering.search import QUICKLY, SLOWLY, Grouping, Search
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError
 from romdp.partition import Partition
@@ -30,7 +30,9 @@ _MANY, _FEW = 40, 10  # groups to start from when nothing is known of their numb
 _FEWEST = 8  # groups to start from, whatever is known
 _FEW_SWEEPS = 3  # before the first merges
 _WELL_SEEN = 15  # visits of an observation, on average, from which spectral starts are enough
-_FEW_GROUPS = (4, 8)  # sizes of annealed starts before that
+_LITTLE_SEEN, _HARDLY_SEEN = 6, 2  # visits below which annealing must be slow, or is in vain
+_FEW_GROUPS = (4, 8)  # sizes of annealed starts in between,
+_FEW_OBSERVATIONS = 5_000  # while they are affordable
 _LARGE = 64  # groups of a previous grouping beyond which only that one is improved
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
@@ -46,10 +48,10 @@ class LikelihoodFit:
         The grouping; observations that were never seen have no group.
     blocks : Counts
         The fitted block model: visits, transitions and rewards of the groups.
-    log_odds : ndarray, shape (n_observations,)
+    log_odds : ndarray, shape (Y,)
         How sure each placing is, given all others: the log posterior odds of the best group
         against the second best. NaN for observations without a group.
-    certainty : ndarray, shape (n_observations,)
+    certainty : ndarray, shape (Y,)
         The same as a probability: that of the best group.
     score : float
         Log probability of the data and the grouping, up to a constant.
@@ -153,16 +155,12 @@ class Likelihood:
             return Partition.unseen(counts.n_observations)
         if (previous.labels[search.seen] < 0).all():
             return Partition(self._afresh(search, [self._first_size()]).labels)
-        best = search.polish(search.climb(search.warm(previous.labels)))
+        kept = search.climb(search.warm(previous.labels))
+        best = search.polish(kept)
         if best.n_groups <= _LARGE:
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._afresh(search, [size]))
-        if counts.n_steps < _WELL_SEEN * len(search.seen):
-            # The spectrum of so few counts is noise; annealing finds groups well before it does.
-            for size in _FEW_GROUPS:
-                start = search.random(min(size, len(search.seen)))
-                best = _better(best, search.polish(search.anneal(start)))
-        return Partition(best.labels)
+        return Partition(self._with_few_visits(search, counts, best, kept).labels)
 
     def fit(
         self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
@@ -189,7 +187,10 @@ class Likelihood:
         best = self._afresh(search, sizes)
         if start is not None and (start.labels[search.seen] >= 0).any():
             best = _better(best, search.polish(search.climb(search.warm(start.labels))))
-        return self._report(search, counts, self._vary(search, best))
+        best = self._vary(search, best)
+        if self.n_states is None:
+            best = self._with_few_visits(search, counts, best, best)
+        return self._report(search, counts, best)
 
     def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
         return Search(
@@ -228,6 +229,28 @@ class Likelihood:
                 waiting.append(min(2 * max(n_groups, found.n_groups), largest))
         assert best is not None
         return best
+
+    def _with_few_visits(
+        self, search: Search, counts: Counts, best: Grouping, kept: Grouping
+    ) -> Grouping:
+        """Where visits are few, compare with slowly annealed starts and with what there was.
+
+        The spectrum of few counts is noise; annealing finds groups well before it does. The score
+        of any one grouping then understates several groups against one: the evidence decides.
+        """
+        n_seen = len(search.seen)
+        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _WELL_SEEN * n_seen
+        if not few or n_seen > _FEW_OBSERVATIONS:
+            return best
+        temperatures = SLOWLY if counts.n_steps < _LITTLE_SEEN * n_seen else QUICKLY
+        if self.n_states is not None:
+            start = search.random(min(self.n_states, n_seen))
+            return _better(best, search.polish(search.anneal(start, temperatures)))
+        candidates = [best, kept]
+        for size in _FEW_GROUPS:
+            start = search.anneal(search.random(min(size, n_seen)), temperatures)
+            candidates += [start, search.polish(start)]
+        return max(candidates, key=search.evidence)
 
     def _vary(self, search: Search, best: Grouping) -> Grouping:
         """Try annealed starts with about as many groups as were found: climbs may end too low."""

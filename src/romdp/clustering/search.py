@@ -24,7 +24,10 @@ _NO_DRAWS = np.empty(0)
 _NO_MARGINS = np.empty((0, 2))
 _MOST_SWEEPS = 50
 _FEW_SWEEPS = 3  # between merges
-_HOT, _COLD, _ANNEALING_SWEEPS = 2.0, 0.4, 20
+QUICKLY = tuple(np.geomspace(2.0, 0.4, 20).tolist())
+"""Temperatures of annealing that leave a local optimum."""
+SLOWLY = tuple(np.geomspace(1.2, 0.6, 200).tolist())
+"""Temperatures around that of the posterior itself: they find groups where visits are few."""
 _PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
 _SLACK = 30.0  # how far merging goes on below its best score, to show the curve
 _CORE, _CORE_DEGREE = 4000, 300  # observations to find groups by; transitions of each among them
@@ -150,12 +153,13 @@ class Search:
         self._note(found.n_groups, found.score)
         return found
 
-    def anneal(self, start: Grouping) -> Grouping:
+    def anneal(self, start: Grouping, temperatures: tuple[float, ...] = QUICKLY) -> Grouping:
         """Sweep at random, ever less so, then climb: a way out of a local optimum."""
         current = replace(start, blocks=copy_blocks(start.blocks))
-        for temperature in np.geomspace(_HOT, _COLD, _ANNEALING_SWEEPS):
-            self._sweep(current, self.rng.permutation(self.seen), float(temperature))
-        return self.climb(self._scored(current.blocks))
+        for temperature in temperatures:
+            self._sweep(current, self.rng.permutation(self.seen), temperature)
+            current = self._scored(current.blocks)
+        return self.climb(current)
 
     def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
         """Place every seen observation that has no group yet, the most frequent first."""
@@ -181,6 +185,17 @@ class Search:
             margins,
         )
         return margins
+
+    def evidence(self, grouping: Grouping) -> float:
+        """Estimate the log probability of the data with so many groups, whoever is in which.
+
+        The score is that of the data with one grouping z; where visits are few, many groupings
+        are about as likely, and the sum over them is what speaks for or against a number of
+        groups. It is log p(data) = log p(data, z) - log p(z | data), where p(z | data) is
+        estimated by the product of each placing's probability given all others (Besag's
+        pseudo-likelihood). With many visits both are the same.
+        """
+        return grouping.score - float(np.log(self.margins(grouping)[self.seen, 1]).sum())
 
     def merge(self, start: Grouping) -> Grouping:
         """Merge and sweep in turn, down to the best number of groups or to the given one."""
