@@ -1,6 +1,7 @@
 """What the tests of the reports share: one small experiment, played once."""
 
 import pytest
+from browsing import start
 from run_directories import make_run_directory
 
 from romdp.reports.reading import read_results
@@ -19,3 +20,10 @@ def run_directory(tmp_path_factory):
 @pytest.fixture(scope="session")
 def results(run_directory):
     return read_results(run_directory)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    browser = start(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.quit()

@@ -8,6 +8,7 @@ from base64 import b64decode
 
 import numpy as np
 import pytest
+from browsing import problems, resize
 from run_directories import make_run_directory
 
 from romdp.errors import WriteError
@@ -111,29 +112,6 @@ def romdp_world_with_two_ends(path):
 
 # ---- in a browser -------------------------------------------------------------------------
 
-OPTIONS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--disable-dev-shm-usage", "--window-size=1280,900"),
-)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    from selenium import webdriver
-
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.fail("install the browser: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield browser
-    browser.quit()
-
 
 @pytest.fixture(scope="module")
 def page(run_directory, tmp_path_factory):
@@ -146,14 +124,7 @@ def browser(chromium, page):
     resize(chromium, 1280, 900)
     chromium.get(page.as_uri())
     yield chromium
-    assert [entry for entry in chromium.get_log("browser") if entry["level"] != "INFO"] == []
-
-
-def resize(browser, width, height, mobile=False):
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
-    )
+    assert problems(chromium) == []
 
 
 def traces(browser, part="curves"):

@@ -201,7 +201,12 @@ def resume(
 
 
 def report(
-    path: _Directory,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="What `romdp compare` or `romdp fit` wrote.", show_default=False
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -209,11 +214,15 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write one page with the figures of a run directory, to open in a browser."""
+    """Write one page about a run directory or a model, to open in a browser."""
     from romdp.experiments.directory import RunDirectory
     from romdp.experiments.summary import summarise
-    from romdp.reports import write_report
+    from romdp.model.files import is_model
+    from romdp.reports import write_model_page, write_report
 
+    if is_model(path):
+        typer.echo(f"wrote {write_model_page(path, out)}")
+        return
     directory = RunDirectory.open(path)
     directory.write_summary(summarise(directory))
     typer.echo(f"wrote {write_report(path, out)}")

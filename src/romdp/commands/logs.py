@@ -59,7 +59,7 @@ def fit_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Write the model here; else only print it."),
+        typer.Option("--out", metavar="DIR", help="Write model and page here; else only print it."),
     ] = None,
     states: Annotated[
         int | None,
@@ -96,6 +96,7 @@ def fit_command(
     """Find the hidden states behind a log, the MDP between them and its best policy."""
     from romdp.logs.fitting import fit
     from romdp.model.files import refuse_foreign
+    from romdp.reports import write_model_page
 
     if out is not None:
         refuse_foreign(out)
@@ -125,6 +126,7 @@ def fit_command(
     if out is not None:
         model.save(out)
         typer.echo(f"\nwrote {out}")
+        typer.echo(f"wrote {write_model_page(model, out / 'report.html')}: open it in a browser")
 
 
 def apply_command(

@@ -57,6 +57,11 @@ def refuse_foreign(target: Path) -> None:
         )
 
 
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a directory looks like one that `save_model` wrote."""
+    return (Path(path) / _FACTS).is_file()
+
+
 def _exchange(new: Path, target: Path) -> None:
     if not target.exists():
         os.replace(new, target)

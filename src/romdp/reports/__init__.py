@@ -1,4 +1,4 @@
-"""Looking at it: figures for print, and one self-contained HTML page per experiment."""
+"""Looking at it: figures for print, and self-contained HTML pages of experiments and models."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         save_figure,
         write_figures,
     )
+    from romdp.reports.modelpage import write_model_page
     from romdp.reports.page import write_report
     from romdp.reports.reading import Results, read_results
 
@@ -25,6 +26,7 @@ __all__ = [
     "regret_figure",
     "save_figure",
     "write_figures",
+    "write_model_page",
     "write_report",
 ]
 
@@ -39,6 +41,7 @@ __getattr__, __dir__ = lazy(
         "regret_figure": "figures",
         "save_figure": "figures",
         "write_figures": "figures",
+        "write_model_page": "modelpage",
         "write_report": "page",
     },
 )

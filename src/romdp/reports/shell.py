@@ -190,7 +190,13 @@ def asset(name: str) -> str:
 
 
 def document(
-    title: str, *body: object, subtitle: str = "", data: object = None, script: str = ""
+    title: str,
+    *body: object,
+    subtitle: str = "",
+    data: object = None,
+    script: str = "",
+    style: str = "",
+    plotly: bool = True,
 ) -> str:
     """Make the whole page.
 
@@ -204,6 +210,10 @@ def document(
         What its script needs, as plain data: ``romdp.data``.
     script
         Its own script, run once everything is there.
+    style
+        Its own style, after the shared one.
+    plotly
+        Whether it draws with Plotly: that takes 4.8 MB, and the package.
     """
     top = element(
         "header",
@@ -220,14 +230,14 @@ def document(
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',
             f"<title>{html.escape(title)}</title>",
-            f"<style>\n{asset('shell.css')}</style>",
+            f"<style>\n{asset('shell.css')}{style}</style>",
             "</head>",
             "<body>",
             top,
             element("main", *body),
             element("noscript", element("p", "The pictures of this page need JavaScript.")),
             f'<script type="application/json" id="data">{as_json(data)}</script>',
-            f"<script>{_plotly()}</script>",
+            f"<script>{_plotly() if plotly else ''}</script>",
             f"<script>\n{asset('shell.js')}</script>",
             f"<script>\n{script}</script>",
             "</body>",
