@@ -158,7 +158,7 @@ class MDP:
 
     @cached_property
     def bias(self) -> NDArray[np.float64]:
-        """(S,) bias of the optimal policy: its head start over the gain from each state."""
+        """(S,) bias of the optimal policy, its head start over the gain from each state."""
         return freeze(self._solution.bias)
 
     @cached_property

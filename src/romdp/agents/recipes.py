@@ -81,11 +81,11 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     factor: float = 1.0,
     counting: Literal["pooled", "paper"] = "pooled",
 ) -> Agent:
-    """SL-UCRL, the paper's Algorithm 2 (`alg:sm.ucrl`).
+    """SL-UCRL, the paper's agent (`alg:sm.ucrl`).
 
-    At each epoch: Algorithm 1 on the triples of the last epoch, merged into the grouping so
-    far; the minimal clustering if the number of hidden states is given; extended value
-    iteration on the groups; the doubling rule.
+    At each epoch: spectral learning (`alg:spectral.learning`) on the triples of the last epoch,
+    merged into the grouping so far; the minimal clustering if the number of hidden states is
+    given; extended value iteration on the groups; the doubling rule.
 
     Parameters
     ----------
@@ -95,7 +95,8 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     confidence, delta
         The confidence sets, the paper's by default, and the chance that they fail.
     spectral
-        The spectral step; by default ours, ``Spectral()``. `SLUCRLPaper` has nothing of ours.
+        The spectral step; by default ours, ``Spectral()``. The agent that ``compare`` calls
+        ``sl-ucrl-paper`` has nothing of ours.
     factor
         On the bound of the spectral step and on the widths of the minimal clustering: 0.5 for
         MDPs without hidden states, as in the paper's appendix (verification is then off).

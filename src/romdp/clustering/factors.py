@@ -1,4 +1,4 @@
-"""The factor V_2 of one action: symmetrised views, whitening, decomposition (Algorithm 1).
+"""The factor V_2 of one action: symmetrised views, whitening, decomposition.
 
 ``[V_2]_ji = P(y_2 = j | x_2 = i, a_2 = l)`` tells which middle symbols a hidden state shows.
 Everything is kept in factored form: with ``K_13 = U_1 S U_3'`` cut at rank k, the symmetrised

@@ -1,4 +1,4 @@
-"""Spectral learning of the grouping: Algorithm 1 of the paper (``alg:spectral.learning``).
+"""Spectral learning of the grouping (``alg:spectral.learning`` of the paper).
 
 For each action: second moments, their rank, symmetrised views, the decomposition of the whitened
 third moment, V_2, its entries that are non-zero with high probability, and the groups they form.

@@ -76,7 +76,7 @@ class ActionReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpectralReport:
-    """Everything that one run of Algorithm 1 saw and decided.
+    """Everything that one run of `alg:spectral.learning` saw and decided.
 
     Attributes
     ----------

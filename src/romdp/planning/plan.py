@@ -12,7 +12,7 @@ class Plan:
 
     Attributes
     ----------
-    policy : ndarray of int64, shape (n_states,)
+    policy : ndarray of int64, shape (S,)
         The action of every state; the lowest one among equals.
     gain : float
         Average reward in the model that was solved (optimistic, sampled or known): the middle of
@@ -21,7 +21,7 @@ class Plan:
         Largest minus smallest of ``values``.
     sweeps : int
         Sweeps of value iteration.
-    values : ndarray of float64, shape (n_states,)
+    values : ndarray of float64, shape (S,)
         Values of the states, the smallest is zero; a start for the next plan.
     converged : bool
         Whether the bounds of the gain came closer than the precision that was asked for. If not,

@@ -236,7 +236,7 @@ class Simulator:
 
     @property
     def expected_reward(self) -> float:
-        """The same with each reward's mean in its place: the truth, for scoring only."""
+        """The same with each reward's mean in its place; the truth, for scoring only."""
         return float(self._taken @ self.world.reward.ravel())
 
     @property
@@ -246,7 +246,7 @@ class Simulator:
 
     @property
     def hidden_state(self) -> int:
-        """The truth behind it: for scoring only."""
+        """The truth behind it; for scoring only."""
         return int(self._place[0])
 
     def run(

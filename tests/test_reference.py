@@ -1,0 +1,125 @@
+"""The reference has a place for every public name, and the command's page is what it prints."""
+
+import importlib.util
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import romdp
+from romdp import errors
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+PAGES = sorted(REFERENCE.glob("*.rst"))
+_LINE = re.compile(
+    r"^\.\. (?:(currentmodule)|auto(module|class|function|exception)|py:(data)):: (\S+)$",
+    re.MULTILINE,
+)
+SUBMODULES = ("baselines", "experiments", "logs", "model", "reports", "theory", "worlds")
+
+
+def documented(page):
+    """Return the full names that a page documents."""
+    names, module = [], ""
+    for current, auto, _, name in _LINE.findall(page.read_text(encoding="utf-8")):
+        if current:
+            module = name
+        elif auto == "module":
+            names += [name, *(f"{name}.{member}" for member in members(page, name))]
+        elif name.startswith("romdp."):
+            names.append(name)
+        else:
+            names.append(f"{module}.{name}")
+    return names
+
+
+def members(page, module):
+    """Return what ``:members:`` of a module puts on a page: its ``__all__``, if it has one."""
+    text = page.read_text(encoding="utf-8")
+    wanted = re.search(rf"^\.\. automodule:: {module}\n   :members:$", text, re.MULTILINE)
+    return getattr(import_module(module), "__all__", ()) if wanted else ()
+
+
+def find(name):
+    home, _, last = name.rpartition(".")
+    try:
+        return getattr(import_module(home), last) if home else import_module(name)
+    except AttributeError:
+        return import_module(name)
+
+
+EVERYTHING = [name for page in PAGES for name in documented(page)]
+
+
+def command_help():
+    spec = importlib.util.spec_from_file_location("command_help", REFERENCE / "command_help.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def same_things():
+    return {id(find(name)) for name in EVERYTHING}
+
+
+@pytest.mark.parametrize("name", sorted(set(romdp.__all__)))
+def test_every_public_name_is_on_a_page(name):
+    assert f"romdp.{name}" in EVERYTHING or f"romdp.{name}" in _headings()
+
+
+def _headings():
+    """Modules that a page is about: it makes them current and documents what is in them."""
+    return {
+        name
+        for page in PAGES
+        for current, _, _, name in _LINE.findall(page.read_text(encoding="utf-8"))
+        if current
+    }
+
+
+@pytest.mark.parametrize("submodule", SUBMODULES)
+def test_every_public_name_of_a_room_is_on_a_page(submodule):
+    module = import_module(f"romdp.{submodule}")
+    there = same_things()
+    assert [name for name in module.__all__ if id(getattr(module, name)) not in there] == []
+
+
+def test_nothing_is_documented_twice():
+    assert sorted(EVERYTHING) == sorted(set(EVERYTHING))
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_what_is_documented_is_there_and_says_something(name):
+    found = find(name)
+    assert isinstance(found, dict) or inspect.getdoc(found)
+
+
+def test_every_error_is_on_a_page():
+    kinds = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, errors.ROMDPError)
+    ]
+    assert len(kinds) >= 8
+    assert {id(kind) for kind in kinds} <= same_things()
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (REFERENCE / "index.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (\w+)$", index.split("toctree::")[1], re.MULTILINE)
+    assert sorted([*listed, "index"]) == [page.stem for page in PAGES]
+
+
+def test_every_command_is_on_its_page():
+    names = [name for name, _ in command_help().helps()]
+    assert {"romdp", "romdp compare", "romdp fit", "romdp generate river-swim"} <= set(names)
+    assert len(names) >= 16
+
+
+def test_the_page_of_the_command_is_what_it_prints():
+    written = (REFERENCE / "commands.rst").read_text(encoding="utf-8")
+    fresh = command_help().page()
+    assert "--observations" in fresh
+    assert written == fresh, "run: python docs/reference/command_help.py"
