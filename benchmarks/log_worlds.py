@@ -22,6 +22,7 @@ from grid import run_all
 
 import romdp
 from romdp.chains import gain_and_bias
+from romdp.model.checks import ALIKE
 from romdp.solvers import policy_iteration
 
 NAMES = {"lake": "FrozenLake-v1", "taxi": "Taxi-v4"}
@@ -29,6 +30,7 @@ TRAINING = {"lake": 50_000, "taxi": 150_000}  # half of what brings Q-learning n
 EPSILON = 0.2
 RATE, DISCOUNT = 0.1, 0.99
 VIEWS = 10
+TRIED = "the policy rests on experience"
 
 
 class Truth:
@@ -135,7 +137,9 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
         log = {**log, "view": env.labels[log["view"]]}
     truth = Truth(env)
     begin = time.perf_counter()
-    model = romdp.fit(log, "view", "action", "reward", "episode", terminated="terminated", seed=seed)
+    model = romdp.fit(
+        log, "view", "action", "reward", "episode", terminated="terminated", seed=seed
+    )
     seconds = time.perf_counter() - begin
 
     known = np.array(model.observation_names)
@@ -161,7 +165,8 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
         "logger": truth.value(chances),
         "best": truth.best(),
         "seconds": round(seconds, 1),
-        "warnings": list(model.warnings),
+        "alike": {check.name: check.ok for check in model.checks}[ALIKE],
+        "untried": {check.name: check.ok for check in model.checks}[TRIED] is False,
     }
     value = None if model.held_out is None else model.held_out.value
     if value is not None:
@@ -201,18 +206,21 @@ def show(rows: list[dict[str, Any]]) -> None:
     """Print one line for every case."""
     print(
         "| world | views | policy | rows | seed | states (true) | misplaced | in the model | "
-        "off-policy [95%] | true | logger | best | s |"
+        "off-policy [95%] | true | logger | best | warned of | s |"
     )
-    print("|---|" + "--:|" * 12)
+    print("|---|" + "--:|" * 13)
     for r in rows:
         off = "-"
         if "estimate" in r:
             off = f"{r['estimate']:.4f} [{r['low']:.4f}, {r['high']:.4f}]"
+        words = {"mixed states": r["alike"] is False, "untried actions": r["untried"]}
+        warned = ", ".join(word for word, is_so in words.items() if is_so) or "-"
         print(
-            f"| {r['environment']} | {r['views']} | {r['policy']} | {r['rows']:.0e} | {r['seed']} | "
-            f"{r['states']} ({r['true_states']}) | {r['misplaced']} of {r['observations']} | "
-            f"{r['gain']:.4f} | {off} | {r['true_value']:.4f} | {r['logger']:.4f} | "
-            f"{r['best']:.4f} | {r['seconds']:.0f} |"
+            f"| {r['environment']} | {r['views']} | {r['policy']} | {r['rows']:.0e} | "
+            f"{r['seed']} | {r['states']} ({r['true_states']}) | "
+            f"{r['misplaced']} of {r['observations']} | {r['gain']:.4f} | {off} | "
+            f"{r['true_value']:.4f} | {r['logger']:.4f} | {r['best']:.4f} | {warned} | "
+            f"{r['seconds']:.0f} |"
         )
 
 

@@ -41,16 +41,19 @@ class Speed(NamedTuple):
         return self.speed / self.plain
 
 
+def processor() -> str:
+    """Name the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def machine() -> str:
     """Name the processor and the versions, so that figures can be compared."""
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        processor = names[0].partition(":")[2].strip() if names else processor
     versions = f"romdp {romdp.__version__}, NumPy {np.__version__}, numba {numba.__version__}"
     system = f"Python {platform.python_version()} on {platform.system()}"
-    return f"{processor}, {os.cpu_count()} cores; one is used\n{versions}, {system}"
+    return f"{processor()}, {os.cpu_count()} cores; one is used\n{versions}, {system}"
 
 
 def table_of(world: ROMDP) -> np.ndarray:

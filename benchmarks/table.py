@@ -1,0 +1,340 @@
+"""One table of all that is claimed about speed, memory and regret: ``make bench``.
+
+Every speed is a ratio to plain code that was timed in the same run; every regret is a ratio to
+the oracle's on the same worlds and seeds. Prints how far it is; the page goes to
+docs/results/bench.md or to ``--out``.
+
+    python benchmarks/table.py                          # 5 to 8 minutes on two idle cores
+    python benchmarks/table.py --quick --out quick.md   # under a minute, rougher
+"""
+
+import os
+
+# Before NumPy loads its linear algebra; workers inherit it.
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+os.environ.update(dict.fromkeys(("MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import argparse
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import environment
+import grid
+import grouping_scale
+import learning
+import machine
+import numpy as np
+import planner
+import simulator
+
+import romdp
+from romdp.experiments import make_agent
+from romdp.experiments.catalogue import Settings
+
+DEFAULT = machine.ROOT / "docs" / "results" / "bench.md"
+TELLER = {"lc-psrl": "oracle-psrl", "lc-ucrl": "oracle", "sl-ucrl": "oracle", "ucrl2": "oracle"}
+"""The agents, and the one that is told the hidden states and plans in the same way."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    simulator_sizes: tuple[int, ...] = (30, 300, 1_000)
+    simulator_steps: int = 10_000_000
+    environment_sizes: tuple[int, ...] = (30, 1_000)
+    planner_states: tuple[int, ...] = (20, 30, 100, 300, 1_000)
+    # Y, steps of ours, steps of the twin (the same where it can bear them)
+    learning: tuple[tuple[int, int, int], ...] = (
+        (30, 1_000_000, 1_000_000),
+        (30, 10_000_000, 0),
+        (300, 1_000_000, 20_000),
+        (1_000, 1_000_000, 0),
+    )
+    grouping: tuple[tuple[int, int], ...] = (
+        (1_000, 3_000_000),
+        (3_000, 3_000_000),
+        (10_000, 3_000_000),
+        (3_000, 1_000_000),
+        (3_000, 10_000_000),
+    )
+    grouping_states: int = 50
+    regret_sizes: tuple[int, ...] = (10, 30, 100)
+    regret_steps: int = 1_000_000
+    seeds: int = 10
+    repeats: int = 5
+
+
+FULL = Effort()
+QUICK = Effort(
+    simulator_sizes=(30,),
+    simulator_steps=2_000_000,
+    environment_sizes=(30,),
+    planner_states=(20, 100),
+    learning=((30, 100_000, 20_000),),
+    grouping=((300, 100_000), (300, 300_000), (1_000, 300_000)),
+    grouping_states=10,
+    regret_sizes=(10, 20),
+    regret_steps=20_000,
+    seeds=3,
+    repeats=2,
+)
+
+
+def tell(text: str) -> None:
+    """Say how far it is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def markdown(heading: str, note: str, columns: str, rows: Iterable[Iterable[Any]]) -> str:
+    """Return a section with a table; ``columns`` are parted by bars."""
+    width = columns.count("|") + 1
+    lines = [f"| {columns} |", "|" + "---|" * width]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return f"## {heading}\n\n{note}\n\n" + "\n".join(lines) + "\n"
+
+
+def simulator_part(effort: Effort) -> str:
+    found = simulator.speeds(effort.simulator_sizes, [], effort.simulator_steps, effort.repeats)
+    rows = [
+        (f"{s.n_observations:,}", f"{s.speed:,.0f}", f"{s.plain:,.0f}", f"{s.ratio:,.0f}")
+        for s in found
+    ]
+    return markdown(
+        "Simulator",
+        "X = 5, A = 4; one core, counting included, against a loop with one `rng.choice` a step "
+        "that counts in NumPy arrays. More: `python benchmarks/simulator.py`.",
+        "Y | steps a second | plain loop | ratio",
+        rows,
+    )
+
+
+def environment_part(effort: Effort) -> str:
+    rows = []
+    for size in effort.environment_sizes:
+        found = environment.rates(5, 4, size, effort.simulator_steps // 50)
+        (_, base), *others = found.items()
+        rows += [
+            (f"{size:,}", what, f"{v:,.0f}", f"{base:,.0f}", f"{v / base:.1f}")
+            for what, v in others
+        ]
+    return markdown(
+        "Gymnasium environment",
+        "Stepped from Python, one call a step, against the same loop with `rng.choice`. "
+        "More: `python benchmarks/environment.py`.",
+        "Y | what | steps a second | plain loop | ratio",
+        rows,
+    )
+
+
+def planner_part(effort: Effort) -> str:
+    rows = []
+    for n_states in effort.planner_states:
+        found = planner.time_calls(n_states, None if n_states <= 30 else 0.3)
+        sweep, product = planner.time_dense(n_states, 0.3)
+        rows.append(
+            (
+                f"{n_states:,}",
+                f"{found.call:,.1f}",
+                f"{found.twin:,.0f}",
+                f"{found.twin / found.call:.1f}",
+                f"{sweep / product:.2f}",
+            )
+        )
+    return markdown(
+        "Planner",
+        "Extended value iteration, A = 4: a whole call from a cold start, checks included, against "
+        "a vectorised NumPy twin that returns the same gain (width 0.3 from S = 100 on, below that "
+        "UCRL2's x 0.2); and one sweep at width 0.3 as a multiple of one dense product "
+        "`transition @ values`. More: `python benchmarks/planner.py`.",
+        "S | call, microseconds | NumPy twin | ratio | sweep / product",
+        rows,
+    )
+
+
+def learning_part(effort: Effort) -> str:
+    agent = romdp.UCRL2(romdp.Hoeffding(learning.SCALE))
+    rows = []
+    for size, steps, twin_steps in effort.learning:
+        world = romdp.worlds.random_romdp(5, 4, size, seed=0)
+        ours = learning.seconds(agent, world, steps, 3)
+        plain = learning.plain_loop(world, 20_000) / 20_000
+        twin = "-"
+        if twin_steps:
+            taken, _ = learning.plain_ucrl2(world, twin_steps)
+            same = ours if twin_steps == steps else learning.seconds(agent, world, twin_steps, 3)
+            twin = f"{taken / same:,.0f} ({twin_steps:,} steps)"
+        rate = steps / ours
+        rows.append(
+            (
+                f"{size:,}",
+                f"{steps:,}",
+                f"{ours:.2f}",
+                f"{rate / 1e6:.2f}",
+                f"{rate * plain:,.0f}",
+                twin,
+            )
+        )
+    return markdown(
+        "Learning loop",
+        "UCRL2, widths scaled by 0.1, X = 5, A = 4, planning included, best of three. The plain "
+        "loop draws one `rng.choice` a step and learns nothing; the twin is UCRL2 written with "
+        "NumPy (compared over the steps in brackets). More: `python benchmarks/learning.py`.",
+        "Y | steps | seconds | million steps a second | times the plain loop | times the twin",
+        rows,
+    )
+
+
+def grouping_part(effort: Effort) -> str:
+    rows = []
+    context = multiprocessing.get_context("spawn")
+    for size, steps in effort.grouping:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:  # its own peak of memory
+            arguments = (size, steps, effort.grouping_states, 4, 0)
+            fit = pool.submit(grouping_scale.measure, *arguments).result()
+        tell(f"      Y = {size:,}, {steps:,} steps: {fit.fit_seconds:.1f} s")
+        rows.append(
+            (
+                f"{size:,}",
+                f"{steps:,}",
+                f"{fit.distinct:,}",
+                f"{fit.counting_seconds:.1f}",
+                f"{fit.fit_seconds:.1f}",
+                f"{fit.gigabytes:.2f}",
+                fit.groups,
+                fit.wrong,
+            )
+        )
+    return markdown(
+        "Grouping by likelihood",
+        f"X = {effort.grouping_states} (unknown to it), A = 4, a uniform walk, seed 0; each line "
+        "in a process of its own, on one core. `python benchmarks/grouping_scale.py` goes further.",
+        "Y | steps | distinct | counting, s | grouping, s | peak GiB | groups | misplaced",
+        rows,
+    )
+
+
+def regret_of(agent: str, size: int, steps: int, seed: int) -> dict[str, Any]:
+    """Play one run of the grid."""
+    world = romdp.worlds.random_romdp(5, 4, size, seed=seed)
+    made = make_agent(agent, world, Settings(scale=0.1))
+    return grid.score(made, world, steps, seed)
+
+
+def regret_part(effort: Effort) -> str:
+    names = [*TELLER, *dict.fromkeys(TELLER.values())]
+    cases = [
+        {"agent": agent, "size": size, "steps": effort.regret_steps, "seed": seed}
+        for size in reversed(effort.regret_sizes)  # the longest first
+        for agent in names
+        for seed in range(effort.seeds)
+        if not (agent == "sl-ucrl" and size > 30)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        done = grid.run_all(regret_of, cases, Path(folder) / "runs.jsonl")
+    finals = {(r["agent"], r["size"], r["seed"]): r for r in done}
+    rows = []
+    for size in effort.regret_sizes:
+        for agent, reference in TELLER.items():
+            if (agent, size, 0) in finals:
+                mine, told = (
+                    np.array([finals[name, size, s]["pseudo_regret"] for s in range(effort.seeds)])
+                    for name in (agent, reference)
+                )
+                exact = sum(finals[agent, size, s]["exact"] for s in range(effort.seeds))
+                low, high = ratio_interval(mine, told)
+                rows.append(
+                    (
+                        size,
+                        agent,
+                        f"{mine.mean():,.0f}",
+                        f"{told.mean():,.0f} ({reference})",
+                        f"{mine.mean() / told.mean():.2f} [{low:.2f}, {high:.2f}]",
+                        f"{exact} of {effort.seeds}",
+                    )
+                )
+    return markdown(
+        "Regret",
+        f"`random_romdp(5, 4, Y, seed)`, seeds 0 to {effort.seeds - 1}, {effort.regret_steps:,} "
+        "steps, widths scaled by 0.1: mean pseudo-regret, and its ratio to that of the agent that "
+        "is told the hidden states and plans in the same way, on the same worlds (95% bootstrap "
+        "interval over seeds, paired). SL-UCRL is told X, the others are not; it is left out above "
+        "Y = 30, where its moments take longer than all the rest.",
+        "Y | agent | pseudo-regret | told the states | ratio | hidden states exact",
+        rows,
+    )
+
+
+def ratio_interval(mine: np.ndarray, told: np.ndarray, draws: int = 10_000) -> tuple[float, float]:
+    """Bootstrap the ratio of means over seeds, pairs kept together."""
+    drawn = np.random.default_rng(0).integers(mine.size, size=(draws, mine.size))
+    low, high = np.percentile(mine[drawn].mean(axis=1) / told[drawn].mean(axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def starting_part(effort: Effort) -> str:
+    commands = {
+        "`python -c pass`": ["-c", "pass"],
+        "`import romdp`": ["-c", "import romdp"],
+        "`romdp --help`": ["-m", "romdp", "--help"],
+    }
+    rows = []
+    for what, arguments in commands.items():
+        times = []
+        for _ in range(2 * effort.repeats + 1):
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - begin)
+        rows.append((what, f"{statistics.median(times):.2f}"))
+    return markdown(
+        "Starting", "Whole processes, the interpreter included; the median.", "what | seconds", rows
+    )
+
+
+PARTS: dict[str, Callable[[Effort], str]] = {
+    "simulator": simulator_part,
+    "environment": environment_part,
+    "planner": planner_part,
+    "learning loop": learning_part,
+    "grouping": grouping_part,
+    "regret": regret_part,
+    "starting": starting_part,
+}
+
+
+def main() -> None:
+    """Measure, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="under a minute, rougher")
+    parser.add_argument("--out", type=Path, help="where to write; docs/results/bench.md")
+    options = parser.parse_args()
+    if options.quick and options.out is None:
+        parser.error("--quick is too rough for docs/results/bench.md: name a file with --out")
+    effort = QUICK if options.quick else FULL
+    out = options.out or DEFAULT
+    begin = time.perf_counter()
+    command = "python benchmarks/table.py --quick --out FILE" if options.quick else "make bench"
+    page = [
+        "# Benchmarks\n",
+        f"Written by `{command}`; ratios are taken within one run.\n",
+        machine.about(),
+    ]
+    for number, (title, part) in enumerate(PARTS.items(), 1):
+        tell(f"[{number}/{len(PARTS)}] {time.perf_counter() - begin:4.0f} s  {title}")
+        page.append(part(effort))
+    page.append(f"Made in {time.perf_counter() - begin:.0f} s.\n")
+    out.write_text("\n".join(page), encoding="utf-8")
+    tell(f"wrote {out}")
+
+
+if __name__ == "__main__":
+    main()
