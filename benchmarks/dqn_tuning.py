@@ -1,6 +1,6 @@
 """Tuning of the model-free baselines; its results are in docs/results/dqn-tuning.md.
 
-python benchmarks/dqn_tuning.py dqn           # about a quarter of an hour, needs romdp[dqn]
+python benchmarks/dqn_tuning.py dqn           # about ten minutes, needs romdp[dqn]
 python benchmarks/dqn_tuning.py q-learning    # two to five minutes
 python benchmarks/dqn_tuning.py others        # what other agents reach where DQN was tuned
 """

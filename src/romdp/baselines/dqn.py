@@ -64,8 +64,8 @@ class DQN:
     do not play two in threads of one process.
     """
 
-    learning_rate: float = 1e-3
-    discount: float = 0.9
+    learning_rate: float = 3e-4
+    discount: float = 0.8
     exploration_steps: int = 2_000
     exploration_floor: float = 0.01
     target_interval: int = 250

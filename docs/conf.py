@@ -1,0 +1,39 @@
+"""How `make docs` builds these pages: Sphinx, MyST markdown, furo; nothing from the network."""
+
+import romdp
+
+project = "romdp"
+author = "The romdp developers"
+version = release = romdp.__version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+highlight_language = "text"  # an indented block is no program
+default_role = "py:obj"  # `romdp.play` in a docstring is a link where there is a page for it
+
+# Formulas are written as text: a renderer for `$...$` would be fetched from the network.
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the signature shows them; the text says what they mean
+autosummary_generate = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"romdp {release}"
+html_static_path = ["_static"]
+html_css_files = ["romdp.css"]
+html_show_copyright = False
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
