@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 RUN := env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(RUN) $(BIN)/python -m pytest
 
-.PHONY: demo test quick test-dqn test-page lint bench clean
+.PHONY: demo test quick test-dqn test-page lint docs bench dist clean
 
 demo: .venv/package
 	$(BIN)/romdp generate random-romdp --observations 30 --seed 0 --out demo-world.npz
@@ -32,11 +32,17 @@ lint: .venv/tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/docs
+	$(RUN) $(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo open docs/_build/html/index.html
+
 bench: .venv/package
-	$(BIN)/python benchmarks/simulator.py
-	$(BIN)/python benchmarks/environment.py
-	$(BIN)/python benchmarks/planner.py
-	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/table.py  # writes docs/results/bench.md
+
+dist: .venv/dist
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python .ci/smoke.py dist
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -49,9 +55,17 @@ bench: .venv/package
 	$(PIP) --editable '.[test,lint]'
 	touch $@
 
+.venv/docs: .venv/package
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 .venv/dqn: .venv/tools
 	$(PIP) torch  # first and alone: the constraint asks for the build without CUDA where there is one
 	$(PIP) --editable '.[test,dqn]'
+	touch $@
+
+.venv/dist: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) 'build>=1.2' 'hatchling>=1.24'
 	touch $@
 
 .venv/page: .venv/tools
@@ -59,5 +73,5 @@ bench: .venv/package
 	touch $@
 
 clean:
-	rm -rf .venv build dist demo demo-world.npz
+	rm -rf .venv build dist docs/_build demo demo-world.npz
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

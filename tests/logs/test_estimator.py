@@ -1,4 +1,6 @@
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -91,3 +93,48 @@ def test_other_shapes_are_refused(bad):
         HiddenStates().fit(bad)
     with pytest.raises(InvalidInputError, match="no two steps"):
         HiddenStates().fit(SEEN).score(ROWS[:1])
+    with pytest.raises(InvalidInputError, match="reward, which must be a number"):
+        HiddenStates().fit([["a", "x", "1"], ["b", "y", "much"]])
+    with pytest.raises(InvalidInputError, match=r"X\[1\] is a list, X\[0\] a Trajectory"):
+        HiddenStates().fit([SEEN, [1]])
+
+
+def test_rows_of_names():
+    names = np.array([f"page {i}" for i in range(12)])
+    rows = np.column_stack([names[SEEN.observations], SEEN.actions.astype(str), SEEN.rewards])
+    found = HiddenStates().fit(rows)
+    np.testing.assert_array_equal(found.labels_, HiddenStates().fit(SEEN).labels_)
+    assert found.model_.observation_names[0] == "page 0"
+    assert found.score(rows) == pytest.approx(HiddenStates().fit(ROWS).score(ROWS), abs=1e-9)
+
+
+def test_what_a_terminated_episode_led_to_counts():
+    """Two rooms in turn; only what follows the ends of episodes tells that room 2 leads to 0."""
+    seen = Trajectory([0, 1, 2] * 50, [0] * 150, None, [3] * 50, [0] * 50)
+    cut = Trajectory(seen.observations, seen.actions, None, seen.lengths)
+    assert HiddenStates().fit(seen).model_.counts.n_transitions == 150
+    assert HiddenStates().fit(cut).model_.counts.n_transitions == 100
+    found = HiddenStates(n_states=3).fit(seen)
+    assert found.score(seen) > -0.1
+    np.testing.assert_allclose(found.score(seen), found.score(list(seen.episodes())))
+
+
+def test_scikit_learn_is_not_needed():
+    code = """
+import sys
+sys.modules["sklearn"] = None
+import romdp
+seen = romdp.simulate(romdp.worlds.random_romdp(2, 2, 6, seed=0), "uniform", 2000, seed=0)
+states = romdp.HiddenStates(n_states=2)
+try:
+    states.predict(seen)
+except romdp.errors.MisuseError as error:
+    print(error)
+states.fit(list(seen.episodes())).score(seen)
+print(states, states.get_params()["n_states"], [m for m in sys.modules if "sklearn" in m])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "this HiddenStates is not fitted yet; call fit first",
+        "HiddenStates(n_states=2) 2 ['sklearn']",
+    ]

@@ -10,7 +10,6 @@ from romdp.model.evaluation import (
     _grouped_chances,
     evaluate,
     log_score,
-    markov_test,
     policy_value,
     predict_next,
 )
@@ -131,25 +130,6 @@ def test_errors_are_over_episodes():
     assert _clustered(values, np.ones(10), np.zeros(10, int))[1] == np.inf
 
 
-def test_the_markov_test_accepts_states_and_rejects_mixtures():
-    """A true grouping fails at 0.01 with chance 0.01; the seed is fixed."""
-    circle = 0.8 * np.roll(np.eye(3), 1, axis=1) + 0.2 / 3
-    labels = np.repeat(np.arange(3), 4)
-    emission = (labels == np.arange(3)[:, None]) / 4
-    world = romdp.ROMDP(np.stack([circle, circle], axis=1), np.full((3, 2), 0.5), emission)
-    walk = romdp.simulate(world, "uniform", 8000, seed=0)
-    held = Trajectory(walk.observations, walk.actions, walk.rewards, np.full(200, 40))
-    rng = np.random.default_rng(0)
-    good = markov_test(Partition(labels), held, rng)
-    assert good.p_value > 0.01
-    assert abs(good.information) < 0.002
-    # Two of the three states in one group: the past tells which it was.
-    bad = markov_test(Partition(np.minimum(labels, 1)), held, rng)
-    assert bad.p_value == 0.01
-    assert bad.information > 0.1
-    assert markov_test(TRUTH, episodes(1, 1, 20), rng) is None
-
-
 def test_everything_at_once_and_what_is_missing_is_said():
     train, held = episodes(0), episodes(1, 50)
     rng = np.random.default_rng(0)
@@ -157,6 +137,7 @@ def test_everything_at_once_and_what_is_missing_is_said():
     assert full.prediction is not None
     assert full.value is not None
     assert full.markov is not None
+    assert full.alike is not None
     assert full.notes == ()
     few = evaluate(counts_of(train), starts_of(train, TRUTH), TRUTH, episodes(1, 2), (0, 1), rng)
     assert few.prediction is None

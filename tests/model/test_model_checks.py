@@ -6,7 +6,8 @@ import pytest
 from romdp.counts import Counts
 from romdp.model import LatentModel
 from romdp.model.checks import check_model
-from romdp.model.evaluation import HeldOut, MarkovTest, Prediction
+from romdp.model.evaluation import HeldOut, PolicyValue, Prediction
+from romdp.model.independence import AlikeTest, MarkovTest
 from romdp.partition import Partition
 
 EVEN = np.full((3, 2, 3), 300)
@@ -37,7 +38,12 @@ def answers(model):
 
 def test_nothing_to_complain_about():
     held_out = HeldOut(
-        50, 2000, Prediction(-1.0, -1.2, 0.2, 0.01), None, MarkovTest(0.001, 0.5, 1900)
+        n_episodes=50,
+        n_steps=2000,
+        prediction=Prediction(-1.0, -1.2, 0.2, 0.01),
+        value=None,
+        markov=MarkovTest(0.001, 0.5, 1900),
+        alike=AlikeTest(0.0, 0.4, 1950),
     )
     model = model_of(CLEAR, held_out=held_out)
     assert all(check.ok for check in model.checks)
@@ -45,9 +51,10 @@ def test_nothing_to_complain_about():
     assert str(model.checks[0]).startswith("yes observations are placed surely")
 
 
-def test_without_held_out_episodes_two_questions_stay_open():
+def test_without_held_out_episodes_three_questions_stay_open():
     open_ = [check.name for check in model_of(CLEAR).checks if check.ok is None]
     assert open_ == [
+        "the observations of a state are alike",
         "the hidden states are Markov",
         "hidden states foretell better than single observations",
     ]
@@ -109,6 +116,21 @@ def test_markov(test, ok):
 
 
 @pytest.mark.parametrize(
+    ("test", "ok"),
+    [
+        (AlikeTest(0.005, 0.01, 20_000), False),
+        (AlikeTest(0.005, 0.3, 20_000), True),
+        (AlikeTest(0.0001, 0.01, 50_000), True),
+    ],
+)
+def test_alike(test, ok):
+    held_out = HeldOut(50, 2000, None, None, None, alike=test)
+    found = answers(model_of(CLEAR, held_out=held_out))["the observations of a state are alike"]
+    assert found.ok is ok
+    assert ("different states were put together" in found.text) is not ok
+
+
+@pytest.mark.parametrize(
     ("gain", "error", "ok"),
     [(0.1, 0.01, True), (-0.1, 0.01, False), (0.1, 0.2, None), (1e-5, 1e-7, None)],
 )
@@ -122,3 +144,12 @@ def test_notes_of_the_held_out_episodes_are_warnings():
     model = model_of(CLEAR, held_out=HeldOut(2, 9, None, None, None, ("too few",)))
     assert model.warnings == ("too few",)
     assert "too few" in str(model)
+
+
+def test_values_of_mixed_states_are_marked():
+    value = PolicyValue(0.7, 0.6, 0.8, 0.7, 0.4, 0.5, 100.0)
+    words = "do not rely on them"
+    for p_value, is_marked in ((0.01, True), (0.5, False)):
+        alike = AlikeTest(0.01, p_value, 1000)
+        model = model_of(CLEAR, held_out=HeldOut(50, 2000, None, value, None, alike=alike))
+        assert (words in str(model)) is is_marked

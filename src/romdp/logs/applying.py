@@ -97,6 +97,11 @@ def _checked(model: LatentModel, pieces: Sequence[Piece], column: str) -> list[s
                 f"column {column!r} of {piece.label} holds {kind} values, the model knows "
                 f"observations as {of_model} values; convert the column"
             )
+        twice = [name for name, arrow_type in types.items() if arrow_type is None]
+        if twice:
+            raise InvalidInputError(
+                f"{piece.label} has two columns called {twice[0]!r}; rename or drop one"
+            )
         taken = [name for name in ADDED if name in types]
         if taken:
             raise InvalidInputError(
@@ -145,7 +150,7 @@ def _answer(model: LatentModel, batch: Any, column: str, known: dict[Any, int]) 
     at = batch.schema.get_field_index(column)
     array = batch.column(at)
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = simple_names(array, column).dictionary_decode()
         batch = batch.set_column(at, column, array)
     coded = simple_names(array, column).dictionary_encode()
     numbers = [known.get(name, -1) for name in coded.dictionary.to_pylist()]

@@ -30,7 +30,7 @@ class LogCounts:
         Of the episodes that are not held out; rewards are scaled to [0, 1].
     held_out : Trajectory or None
         The held-out episodes, rewards scaled alike; None if there are none.
-    starts : ndarray of int64, shape (n_observations,)
+    starts : ndarray of int64, one for each observation
         How many episodes began with each observation.
     observation_names, action_names : tuple
         What the numbers stand for.

@@ -13,6 +13,9 @@ from romdp.logs.pieces import Wanted
 Floats = NDArray[np.float64]
 
 _NAMES = ("text", "whole", "real", "truth", "time", "bytes")  # kinds that can name things
+_NUMBERS = ("whole", "real", "truth", "none")  # a column of nothing is refused by its first row
+_ORDERS = ("whole", "real", "time", "none")
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _SHOWN = 12  # columns that a message lists
 
 
@@ -74,6 +77,10 @@ class Columns:
         for column in self.wanted.all:
             if column not in types:
                 raise InvalidInputError(_missing(column, list(types), label))
+            if types[column] is None:
+                raise InvalidInputError(
+                    f"{label} has two columns called {column!r}; rename or drop one"
+                )
             kinds[column] = kind_of(types[column])
         for column in self.wanted.names:
             if kinds[column] not in _NAMES:
@@ -81,17 +88,17 @@ class Columns:
                     f"column {column!r} of {label} holds {types[column]}, which cannot name "
                     "things; turn it into text or whole numbers"
                 )
-        if self.reward is not None and kinds[self.reward] not in ("whole", "real", "truth"):
+        if self.reward is not None and kinds[self.reward] not in _NUMBERS:
             raise InvalidInputError(
                 f"column {self.reward!r} of {label} holds {types[self.reward]}, so it cannot be "
                 "the reward; pass a column of numbers"
             )
-        if self.order is not None and kinds[self.order] not in ("whole", "real", "time"):
+        if self.order is not None and kinds[self.order] not in _ORDERS:
             raise InvalidInputError(
                 f"column {self.order!r} of {label} holds {types[self.order]}, which has no order "
                 "in time; pass a column of numbers or of times"
             )
-        if self.terminated is not None and kinds[self.terminated] not in ("whole", "real", "truth"):
+        if self.terminated is not None and kinds[self.terminated] not in _NUMBERS:
             raise InvalidInputError(
                 f"column {self.terminated!r} of {label} holds {types[self.terminated]}, so it "
                 "cannot tell which episodes terminated; pass a column of true and false"
@@ -100,6 +107,13 @@ class Columns:
 
 
 def _missing(column: str, present: list[str], label: str) -> str:
+    if len(present) == 1:
+        for mark, word in _SEPARATORS.items():
+            if mark in present[0]:
+                return (
+                    f"{label} has no column {column!r}: its header is {present[0]!r}. Are the "
+                    f"columns separated by {word}? Separate them by commas"
+                )
     near = difflib.get_close_matches(column, present, n=1, cutoff=0.5)
     lower = [name for name in present if name.lower() == column.lower()]
     if near or lower:

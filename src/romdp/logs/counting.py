@@ -10,7 +10,7 @@ from typing import Any
 
 from romdp.errors import InvalidInputError
 from romdp.logs.closing import ENDS, LogCounts, finish
-from romdp.logs.columns import Columns, Place
+from romdp.logs.columns import Columns, Place, kind_of
 from romdp.logs.linking import ACTION_BITS, OBSERVATION_BITS
 from romdp.logs.partial import Partial, Settings
 from romdp.logs.pieces import BATCH_ROWS, CsvPiece, ParquetPiece, Piece
@@ -166,7 +166,9 @@ def check_columns(pieces: Sequence[Piece], columns: Columns) -> None:
         if first is None:
             first = (label, kinds)
         for column, kind in kinds.items():
-            if first[1][column] != kind:
+            if first[1][column] == "none":
+                first[1][column] = kind  # a file without rows says nothing about it
+            if kind not in ("none", first[1][column]):
                 raise InvalidInputError(
                     f"column {column!r} holds {first[1][column]} values in {first[0]} and {kind} "
                     f"values in {label}; make it one type in all files"
@@ -180,11 +182,20 @@ def _readable(piece: Piece, columns: Columns) -> dict[str, Any]:
         import pyarrow as pa
 
         for column in columns.wanted.names:
-            if column in types:
+            if types.get(column) is not None:
                 types[column] = pa.string()
         for column in columns.wanted.numbers:
-            if column in types:
+            if types.get(column) is not None:
                 types[column] = pa.float64()
+        order = columns.order
+        if order is not None and types.get(order) is not None and kind_of(types[order]) == "text":
+            row, value = piece.odd_one(order)
+            raise Place(piece.label, 0).error(
+                row,
+                order,
+                f"{value!r} is no order in time: write whole numbers, or times such as "
+                "2024-01-31 18:05:00, in all rows",
+            )
     return types
 
 

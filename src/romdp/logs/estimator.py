@@ -1,6 +1,7 @@
 """`HiddenStates`: finding hidden states with the manners of scikit-learn, which is not needed."""
 
 import inspect
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -9,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.clustering.evidence import Clusterer
 from romdp.errors import InvalidInputError, MisuseError
 from romdp.logs.fitting import fit
+from romdp.logs.rows import Trajectories, read_observations, read_steps
 from romdp.model.evaluation import log_score
 from romdp.model.latent import LatentModel
 from romdp.randomness import Seed
-from romdp.trajectory import Trajectory
-from romdp.validation import choice, rectangular
+from romdp.validation import choice
 
 
 class HiddenStates:
@@ -36,7 +37,7 @@ class HiddenStates:
 
     Attributes
     ----------
-    labels_ : ndarray of int64, shape (n_steps,)
+    labels_ : ndarray of int64, one for each step
         The hidden state at each step of the data.
     model_ : LatentModel
         Everything that was learned.
@@ -45,10 +46,15 @@ class HiddenStates:
 
     Notes
     -----
-    What scikit-learn's estimator checks ask and does not fit here: rows are steps in order, so
-    shuffling or leaving out rows changes the meaning; observations are names, so there are no
-    features to scale, and no ``n_features_in_``; a step has no sample weight. Cross-validate over
-    whole trajectories.
+    A grid search cuts whatever it is given into folds, so give it a list of trajectories, such as
+    ``list(seen.episodes())``: the folds are then made of whole episodes. Rows of an array would be
+    torn out of their order.
+
+    Of scikit-learn's estimator checks those pass that ask for manners: cloning, parameters,
+    refusals, pickling, doing the same twice. Those do not apply that feed a matrix with other
+    numbers of columns than two or three (a column here is the observation, the action or the
+    reward, not a feature; so there is no ``n_features_in_``), or that want `predict` to refuse a
+    plain list of observations.
 
     Examples
     --------
@@ -60,6 +66,10 @@ class HiddenStates:
     HiddenStates()
     >>> states.n_states_, len(states.labels_)
     (3, 20000)
+
+    >>> from sklearn.model_selection import GridSearchCV  # doctest: +SKIP
+    >>> episodes = list(seen.episodes())
+    >>> GridSearchCV(HiddenStates(), {"n_states": [2, 3, 4]}).fit(episodes)  # doctest: +SKIP
     """
 
     def __init__(
@@ -76,7 +86,7 @@ class HiddenStates:
 
     def fit(
         self,
-        X: Trajectory | ArrayLike,  # noqa: N803 - what scikit-learn calls it
+        X: Trajectories | ArrayLike,  # noqa: N803 - what scikit-learn calls it
         y: None = None,
         *,
         lengths: ArrayLike | None = None,
@@ -86,28 +96,28 @@ class HiddenStates:
         Parameters
         ----------
         X
-            A trajectory; or one row for each step in order, with the columns observation, action
-            and, if there are three, reward.
+            A trajectory, or a list of them; or one row for each step in order, with the columns
+            observation, action and, if there are three, reward.
         y
             Ignored.
         lengths
             Number of rows of each episode; by default one episode.
         """
         choice(self.unknown, "unknown", ("mark", "error"))
-        table = _as_table(X, lengths)
+        steps = read_steps(X, lengths)
         self.model_: LatentModel = fit(
-            table,
-            "observation",
-            "action",
-            "reward" if "reward" in table else None,
-            "episode" if "episode" in table else None,
+            steps.data,
+            steps.columns.get("observation"),
+            steps.columns.get("action"),
+            steps.columns.get("reward"),
+            steps.columns.get("episode"),
             n_states=self.n_states,
             method=self.method,
             seed=self.seed,
             holdout=0,
         )
         self.n_states_ = self.model_.n_states
-        self.labels_: NDArray[np.int64] = self.model_.predict(table["observation"])
+        self.labels_: NDArray[np.int64] = self.model_.predict(steps.observations)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
@@ -118,12 +128,12 @@ class HiddenStates:
         X
             As for `fit`, or a sequence of observations alone.
         """
-        states: NDArray[np.int64] = self._fitted().predict(_observations(X), self.unknown)
+        states: NDArray[np.int64] = self._fitted().predict(read_observations(X), self.unknown)
         return states
 
     def fit_predict(
         self,
-        X: Trajectory | ArrayLike,  # noqa: N803
+        X: Trajectories | ArrayLike,  # noqa: N803
         y: None = None,
         *,
         lengths: ArrayLike | None = None,
@@ -131,27 +141,28 @@ class HiddenStates:
         """Find the hidden states and return that of each step."""
         return self.fit(X, lengths=lengths).labels_
 
-    def score(self, X: Trajectory | ArrayLike, y: None = None) -> float:  # noqa: N803
+    def score(self, X: Trajectories | ArrayLike, y: None = None) -> float:  # noqa: N803
         """Return the mean log probability of the next observation, in nats per step.
 
         Larger is better; this is what a grid search compares.
         """
         model = self._fitted()
-        table = _as_table(X, None)
+        before, actions, after = read_steps(X).following()
+        if not before:
+            raise InvalidInputError("X has no two steps in a row; there is nothing to foretell")
         places = {name: i for i, name in enumerate(model.observation_names)}
         moves = {name: i for i, name in enumerate(model.action_names)}
-        seen = np.array([places.get(name, -1) for name in table["observation"].tolist()], np.int64)
-        done = np.array([moves.get(name, -1) for name in table["action"].tolist()], np.int64)
-        inner = np.diff(table.get("episode", np.zeros(len(seen)))) == 0
-        if not inner.any():
-            raise InvalidInputError("X has no two steps in a row; there is nothing to foretell")
+        source, target = (
+            np.array([places.get(name, -1) for name in names], np.int64)
+            for names in (before, after)
+        )
+        done = np.array([moves.get(name, -1) for name in actions], np.int64)
         labels = model.partition.labels
-        following = (seen[:-1][inner], done[:-1][inner], seen[1:][inner])
-        return log_score(model.counts, labels, model.visits, *following)
+        return log_score(model.counts, labels, model.visits, source, done, target)
 
     def _fitted(self) -> LatentModel:
         if not hasattr(self, "model_"):
-            raise MisuseError("this HiddenStates is not fitted yet; call fit first")
+            raise _not_fitted()("this HiddenStates is not fitted yet; call fit first")
         return self.model_
 
     @classmethod
@@ -172,6 +183,12 @@ class HiddenStates:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Say what this is to scikit-learn, which alone asks."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags("clusterer", TargetTags(required=False), input_tags=InputTags())
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         given = [
@@ -183,44 +200,9 @@ class HiddenStates:
         return f"HiddenStates({', '.join(given)})"
 
 
-def _as_table(data: Trajectory | ArrayLike, lengths: ArrayLike | None) -> dict[str, Any]:
-    if isinstance(data, Trajectory):
-        table: dict[str, Any] = {"observation": data.observations, "action": data.actions}
-        if data.rewards is not None:
-            table["reward"] = data.rewards
-        lengths = data.lengths if data.n_episodes > 1 else lengths
-        n_steps = data.n_steps
-    else:
-        rows = rectangular(data, "X")
-        if rows.ndim != 2 or rows.shape[1] not in (2, 3):
-            raise InvalidInputError(
-                f"X has shape {rows.shape}; pass a Trajectory or rows of observation, action and "
-                "perhaps reward"
-            )
-        table = {"observation": _whole(rows[:, 0]), "action": _whole(rows[:, 1])}
-        if rows.shape[1] == 3:
-            table["reward"] = rows[:, 2]
-        n_steps = len(rows)
-    if lengths is not None:
-        sizes = np.asarray(lengths)
-        if sizes.sum() != n_steps:
-            raise InvalidInputError(
-                f"lengths sums to {sizes.sum()}, but there are {n_steps} rows; give the number "
-                "of rows of every episode"
-            )
-        table["episode"] = np.repeat(np.arange(len(sizes)), sizes)
-    return table
-
-
-def _whole(column: NDArray[Any]) -> NDArray[Any]:
-    """Rows with a reward are floats; observations in them are whole numbers all the same."""
-    if column.dtype.kind == "f" and np.isfinite(column).all() and (column % 1 == 0).all():
-        return column.astype(np.int64)
-    return column
-
-
-def _observations(data: Any) -> Any:
-    if isinstance(data, Trajectory):
-        return data.observations
-    rows = rectangular(data, "X")
-    return _whole(rows[:, 0]) if rows.ndim == 2 else _whole(rows)
+def _not_fitted() -> type[MisuseError]:
+    """Return an error that is scikit-learn's own kind too where that is loaded to catch it."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    if theirs is None:
+        return MisuseError
+    return type("NotFittedError", (MisuseError, theirs.NotFittedError), {})

@@ -131,6 +131,12 @@ def fit(
     if is_minari(data):
         data = read_minari(data)
     if isinstance(data, Trajectory):
+        if data.n_observations > whole_number(max_observations, "max_observations", 1):
+            raise InvalidInputError(
+                f"the trajectory has {data.n_observations:,} observations, more than "
+                f"{max_observations:,}. Number those that occur from 0 on without gaps, make them "
+                "coarser, or raise max_observations if so many are meant"
+            )
         log = split_trajectory(data, holdout=holdout, seed=word)
     else:
         if observation is None:

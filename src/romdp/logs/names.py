@@ -72,6 +72,10 @@ def simple_names(array: Any, column: str) -> Any:
     import pyarrow as pa
 
     t = pa.types
+    if t.is_dictionary(array.type):
+        values = simple_names(array.dictionary, column)
+        same = values is array.dictionary
+        return array if same else pa.DictionaryArray.from_arrays(array.indices, values)
     if t.is_string_view(array.type):
         return array.cast(pa.large_string())
     if t.is_timestamp(array.type) and array.type.unit == "ns":

@@ -1,5 +1,7 @@
 """The parts of a source of rows: files, row groups and tables, read batch by batch."""
 
+import contextlib
+import datetime
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ BATCH_ROWS = 2**18
 
 _CSV_BLOCK = 2**23  # bytes that are parsed at a time
 _CSV_CELL = re.compile(r"column #(\d+): Row #(\d+): .*invalid value '(.*)'", re.DOTALL)
+_CSV_BYTES = re.compile(r"column #(\d+): .*invalid UTF8")
 _CSV_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
 
 
@@ -52,7 +55,7 @@ class Piece:
 
     @property
     def types(self) -> dict[str, Any]:
-        """Arrow types by column."""
+        """Arrow types by column, None where several share the name."""
         raise NotImplementedError
 
     @property
@@ -162,6 +165,23 @@ class CsvPiece(Piece):
                 for start in range(0, batch.num_rows, size):
                     yield batch.slice(start, size)
 
+    def odd_one(self, column: str) -> tuple[int, str]:
+        """Return row and value that made the first lines of a column text, not numbers or times."""
+        with reading(self.label, "CSV"), self._open(Wanted((column,), ())) as reader:
+            values = reader.read_next_batch().column(column).to_pylist()
+        kinds = {row: _looks(value) for row, value in enumerate(values) if value is not None}
+        top = next(iter(kinds))
+        row = next((row for row, kind in kinds.items() if kind != kinds[top]), top)
+        return row, values[row]
+
+
+def _looks(text: str) -> str:
+    for kind, read in (("number", float), ("time", datetime.datetime.fromisoformat)):
+        with contextlib.suppress(ValueError):
+            read(text)
+            return kind
+    return "text"
+
 
 @dataclass(frozen=True)
 class ArrowPiece(Piece):
@@ -208,7 +228,13 @@ class reading:  # noqa: N801 - reads as a word in a with statement
 
         if isinstance(error, InvalidInputError | StorageError) or error is None:
             return
+        if isinstance(error, UnicodeDecodeError):
+            raise InvalidInputError(
+                f"the header of {self.label} is not UTF-8; save it as UTF-8"
+            ) from error
         if isinstance(error, pa.ArrowInvalid | pa.ArrowKeyError | pa.ArrowNotImplementedError):
+            raise InvalidInputError(self._words(str(error))) from error
+        if isinstance(error, OSError) and error.errno is None:  # what was read, not the reading
             raise InvalidInputError(self._words(str(error))) from error
         if isinstance(error, OSError):
             raise StorageError(f"cannot read {self.label}: {error}") from error
@@ -217,16 +243,27 @@ class reading:  # noqa: N801 - reads as a word in a with statement
         cell, row = _CSV_CELL.search(text), _CSV_ROW.search(text)
         if cell and int(cell[1]) < len(self.columns):
             column = self.columns[int(cell[1])]
+            kind = "a number" if "to double" in text else "a value like those before it"
             return (
-                f"row {int(cell[2]) - 1} of {self.label}, column {column!r}: {cell[3]!r} is not a "
-                "number like those before it"
+                f"row {int(cell[2]) - 1} of {self.label}, column {column!r}: {cell[3]!r} is not "
+                f"{kind}"
             )
         if row:
             return f"row {int(row[1]) - 1} of {self.label} is broken: {row[2]}"
         if "Empty CSV" in text:
             return f"{self.label} is empty: it has not even a header line"
-        return f"{self.label} is not a {self.kind} file as its name says, or it is damaged: {text}"
+        if (bad := _CSV_BYTES.search(text)) and int(bad[1]) < len(self.columns):
+            name = self.columns[int(bad[1])]
+            return f"column {name!r} of {self.label} holds text that is not UTF-8; save it as UTF-8"
+        article = "an" if self.kind[0] in "AEIOU" else "a"
+        return (
+            f"{self.label} is not {article} {self.kind} file as its name says, or it is damaged: "
+            f"{text}"
+        )
 
 
 def _types(schema: Any) -> dict[str, Any]:
-    return dict(zip(schema.names, schema.types, strict=True))
+    types: dict[str, Any] = {}
+    for name, arrow_type in zip(schema.names, schema.types, strict=True):
+        types[name] = None if name in types else arrow_type
+    return types

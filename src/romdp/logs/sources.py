@@ -31,16 +31,27 @@ def open_source(data: Any) -> list[Piece]:
         polars frame or anything else that speaks Arrow; a mapping from names to columns.
     """
     if isinstance(data, str | os.PathLike):
-        return [piece for path in _paths(data) for piece in _file_pieces(path)]
+        return [piece for path in _once(_paths(data)) for piece in _file_pieces(path)]
     if _is_list_of_paths(data):
         if not data:
             raise InvalidInputError("the list of files is empty; pass at least one")
-        return [piece for item in data for piece in open_source(item)]
+        files = _once([path for item in data for path in _paths(item)])
+        return [piece for path in files for piece in _file_pieces(path)]
     return [_table_piece(data)]
 
 
 def _is_list_of_paths(data: Any) -> bool:
     return isinstance(data, list | tuple) and all(isinstance(x, str | os.PathLike) for x in data)
+
+
+def _once(files: list[Path]) -> list[Path]:
+    """Refuse a file that is named twice: its rows would count twice."""
+    seen: set[Path] = set()
+    for file in files:
+        if file.resolve() in seen:
+            raise InvalidInputError(f"{file} is named twice; its rows would count twice")
+        seen.add(file.resolve())
+    return files
 
 
 def _table_piece(data: Any) -> Piece:
@@ -53,20 +64,49 @@ def _table_piece(data: Any) -> Piece:
         elif isinstance(data, Mapping):
             data = pa.table(dict(data))
         elif type(data).__module__.partition(".")[0] == "pandas":
+            _refuse_twins(list(data.columns))
             data = pa.Table.from_pandas(data, preserve_index=False)
         elif not isinstance(data, pa.Table | pa.RecordBatchReader):
+            if hasattr(data, "collect") and not hasattr(data, "__arrow_c_stream__"):
+                data = data.collect()  # a lazy frame of polars
             if not hasattr(data, "__arrow_c_stream__"):
                 raise InvalidInputError(
                     f"cannot read logs from a {type(data).__name__}; pass a file, a folder, a "
                     "glob, an Arrow table, a pandas or polars frame, or a romdp.Trajectory"
                 )
             data = pa.table(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, OverflowError) as error:
         raise InvalidInputError(
-            f"a column of the table cannot be read, perhaps because it mixes types: {error}"
+            _mixed(data)
+            or f"a column of the table cannot be read, perhaps because it mixes types: {error}"
         ) from error
     n_rows = data.num_rows if isinstance(data, pa.Table) else None
     return TablePiece(label, n_rows, table=data)
+
+
+def _refuse_twins(names: list[Any]) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InvalidInputError(
+                f"the table has two columns called {name!r}; rename or drop one"
+            )
+
+
+def _mixed(data: Any) -> str | None:
+    """Name the first value that is of another type than the one at the top of its column."""
+    for name in data:
+        kinds: list[type] = []
+        for row, value in enumerate(data[name]):
+            if value is None or value != value:  # noqa: PLR0124 - not-a-number
+                continue
+            number = isinstance(value, int | float)
+            kinds.append(float if number else type(value))
+            if kinds[-1] is not kinds[0]:
+                return (
+                    f"row {row + 1:,} of the table, column {name!r}: {value!r} is of another type "
+                    "than the values before it; make the column one type"
+                )
+    return None
 
 
 def _paths(data: str | os.PathLike[str]) -> list[Path]:

@@ -10,8 +10,12 @@ from romdp.chains import classes
 if TYPE_CHECKING:
     from romdp.model.latent import LatentModel
 
+ALIKE = "the observations of a state are alike"
+"""The check whose failure makes every predicted gain worthless."""
+
 _SURE = 0.95  # a placing below this is doubtful
 _NEGLIGIBLE = 0.005  # nats per step
+_NEARLY_ALIKE = 5e-4  # the same: a few wrong placings can ruin a policy
 _SIGNIFICANT = 0.01
 _ALIKE = 1e-4  # nats per step: predictions this close are equally good
 _LISTED = 3
@@ -48,6 +52,7 @@ def check_model(model: "LatentModel") -> tuple[Check, ...]:
         _connected(model),
         _single(model),
         _full_rank(model),
+        _alike(model),
         _markov(model),
         _predictive(model),
     )
@@ -144,6 +149,24 @@ def _full_rank(model: "LatentModel") -> Check:
     if not clear.all():
         text += "; spectral methods need full rank, grouping by likelihood does not"
     return Check("transition matrices have full rank", bool(clear.all()) or None, text)
+
+
+def _alike(model: "LatentModel") -> Check:
+    name = ALIKE
+    test = None if model.held_out is None else model.held_out.alike
+    if test is None:
+        return Check(name, None, "no test: too few held-out steps")
+    text = (
+        f"which one it is tells {max(test.information, 0.0):.4f} nats about the next state "
+        f"(p = {test.p_value:.2f}, {test.n_steps:,} held-out steps)"
+    )
+    fails = test.p_value <= _SIGNIFICANT and test.information > _NEARLY_ALIKE
+    if fails:
+        text += (
+            "; different states were put together, so what is predicted of the policy, and "
+            "its held-out value, can be far too high: gather more rows"
+        )
+    return Check(name, not fails, text)
 
 
 def _markov(model: "LatentModel") -> Check:

@@ -11,6 +11,7 @@ from romdp.chains import gain_and_bias, stationary_law
 from romdp.counts import Counts
 from romdp.errors import StructureError
 from romdp.model.estimate import Estimate, estimate
+from romdp.model.independence import AlikeTest, MarkovTest, alike_test, markov_test
 from romdp.partition import Partition
 from romdp.trajectory import Trajectory
 
@@ -22,8 +23,6 @@ LEVEL = 0.95
 
 _STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of the ungrouped model's prior
 _HALF = 0.5  # pseudo-count of an observation, so that a new one is possible
-_PERMUTATIONS = 99
-_MOST_TRIPLES = 50_000
 _FEWEST_EPISODES = 5
 
 
@@ -79,26 +78,6 @@ class PolicyValue:
 
 
 @dataclass(frozen=True)
-class MarkovTest:
-    """Whether the state before the present one still tells where the next step leads.
-
-    Attributes
-    ----------
-    information : float
-        What it tells, in nats per step, beyond what chance would: about 0 if the groups are
-        Markov.
-    p_value : float
-        The chance of as much if they are (permutations within state and action).
-    n_steps : int
-        Steps that were looked at.
-    """
-
-    information: float
-    p_value: float
-    n_steps: int
-
-
-@dataclass(frozen=True)
 class HeldOut:
     """Everything that held-out episodes say; parts that could not be computed are None.
 
@@ -114,6 +93,8 @@ class HeldOut:
         Of the grouped process.
     notes : tuple of str
         Why a part is None.
+    alike : AlikeTest or None
+        Of the observations inside each hidden state.
     """
 
     n_episodes: int
@@ -122,6 +103,7 @@ class HeldOut:
     value: PolicyValue | None
     markov: MarkovTest | None
     notes: tuple[str, ...] = ()
+    alike: AlikeTest | None = None
 
 
 def evaluate(
@@ -148,7 +130,8 @@ def evaluate(
     markov = markov_test(partition, held, rng)
     if markov is None:
         notes.append("too few steps in a row were held out to test that the groups are Markov")
-    return HeldOut(held.n_episodes, held.n_steps, prediction, value, markov, tuple(notes))
+    alike = alike_test(partition, held, rng)
+    return HeldOut(held.n_episodes, held.n_steps, prediction, value, markov, tuple(notes), alike)
 
 
 def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Prediction:
@@ -261,40 +244,3 @@ def _clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, f
     residual = totals - mean * sizes
     spread = float((residual**2).sum()) * n / (n - 1)
     return mean, sqrt(spread) / float(sizes.sum())
-
-
-def markov_test(
-    partition: Partition, held: Trajectory, rng: np.random.Generator
-) -> MarkovTest | None:
-    """Test that the previous group tells nothing once group and action are known."""
-    labels = partition.labels
-    previous, middle, action, following = (column[:_MOST_TRIPLES] for column in held.triples())
-    s0, s1, s2 = labels[previous], labels[middle], labels[following]
-    placed = (s0 >= 0) & (s1 >= 0) & (s2 >= 0)
-    if placed.sum() < 100:
-        return None
-    n_groups = partition.n_clusters
-    stratum = (s1 * held.n_actions + action)[placed]
-    order = np.argsort(stratum, kind="stable")
-    stratum, s0, s2 = stratum[order], s0[placed][order], s2[placed][order]
-    observed = _information(stratum, s0, s2, n_groups)
-    chance = np.empty(_PERMUTATIONS)
-    for i in range(_PERMUTATIONS):
-        shuffled = np.lexsort((rng.random(len(s0)), stratum))  # within each stratum
-        chance[i] = _information(stratum, s0[shuffled], s2, n_groups)
-    p_value = (1 + int((chance >= observed - 1e-12).sum())) / (1 + _PERMUTATIONS)
-    return MarkovTest(float(observed - chance.mean()), p_value, len(s0))
-
-
-def _information(stratum: Ints, s0: Ints, s2: Ints, n_groups: int) -> float:
-    """Return the empirical information of s0 about s2 given the stratum, in nats."""
-    total = 0.0
-    for key, sign in (
-        ((stratum * n_groups + s0) * n_groups + s2, 1.0),
-        (stratum, 1.0),
-        (stratum * n_groups + s0, -1.0),
-        (stratum * n_groups + s2, -1.0),
-    ):
-        n = np.unique(key, return_counts=True)[1]
-        total += sign * float((n * np.log(n)).sum())
-    return total / len(s0)

@@ -14,7 +14,8 @@ import numpy as np
 from romdp.confidence import Hoeffding
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError, ROMDPError, StorageError, WriteError
-from romdp.model.evaluation import HeldOut, MarkovTest, PolicyValue, Prediction
+from romdp.model.evaluation import HeldOut, PolicyValue, Prediction
+from romdp.model.independence import AlikeTest, MarkovTest
 from romdp.model.latent import LatentModel
 from romdp.partition import Partition
 from romdp.storage import read_arrays, read_json, write_arrays, write_json
@@ -196,6 +197,7 @@ def _held_out(facts: dict[str, Any] | None) -> HeldOut | None:
         value=_part(PolicyValue, facts["value"]),
         markov=_part(MarkovTest, facts["markov"]),
         notes=tuple(facts["notes"]),
+        alike=_part(AlikeTest, facts.get("alike")),
     )
 
 

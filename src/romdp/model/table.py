@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from romdp.model.checks import ALIKE
+
 if TYPE_CHECKING:
     from romdp.model.latent import LatentModel
 
@@ -15,7 +17,8 @@ _NAME = 24
 def table(model: "LatentModel") -> str:
     """Write a model as a table of its hidden states, with what is certain and what is not."""
     lines = [
-        f"{model.n_states} hidden states behind {model.n_observations:,} observations "
+        f"{model.n_states} hidden state{'' if model.n_states == 1 else 's'} behind "
+        f"{model.n_observations:,} observations "
         f"({model.n_rows:,} rows, {model.n_episodes:,} episode"
         f"{'' if model.n_episodes == 1 else 's'}, {model.n_actions} actions)",
         "",
@@ -73,6 +76,8 @@ def _gains(model: "LatentModel") -> list[str]:
             f"{value.high:.4g}; those who acted then earned {value.logged:.4g} "
             f"({value.agreement:.0%} of their actions agree)"
         )
+        if any(check.ok is False for check in model.checks if check.name == ALIKE):
+            lines.append("these gains rest on states that mix different ones: do not rely on them")
     return lines
 
 
