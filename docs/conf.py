@@ -1,6 +1,11 @@
 """How `make docs` builds these pages: Sphinx, MyST markdown, furo; nothing from the network."""
 
+import sys
+from pathlib import Path
+
 import romdp
+
+sys.path.append(str(Path(__file__).parent / "reference"))  # for command_help
 
 project = "romdp"
 author = "The romdp developers"
@@ -13,6 +18,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "command_help",
 ]
 exclude_patterns = ["_build"]
 highlight_language = "text"  # an indented block is no program
@@ -23,7 +29,8 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the signature shows them; the text says what they mean
+autodoc_typehints = "none"  # the text says what each argument is
+napoleon_attr_annotations = False
 autosummary_generate = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False

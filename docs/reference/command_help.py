@@ -1,12 +1,7 @@
-"""The page of the ``romdp`` command, written by the command itself.
-
-As a Sphinx extension it writes ``reference/commands`` anew at every build; run as a program it
-writes ``commands.rst`` beside it, which is what a build without the extension shows.
-"""
+"""A Sphinx extension: the page of the ``romdp`` command, written by the command at every build."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,8 +12,6 @@ from romdp.cli import app
 PAGE = "reference/commands"
 _WIDTH = 88
 _INTRODUCTION = """\
-.. Written by command_help.py; do not edit.
-
 The command
 ===========
 
@@ -61,7 +54,8 @@ def _section(name: str, text: str) -> str:
     return f"\n{name}\n{'-' * len(name)}\n\n.. code-block:: text\n\n{body}\n"
 
 
-def _write(app: Any, name: str, source: list[str]) -> None:
+def write_page(app: Any, name: str, source: list[str]) -> None:
+    """Put the help in place of the stub."""
     if name == PAGE:
         source[0] = page()
 
@@ -69,9 +63,5 @@ def _write(app: Any, name: str, source: list[str]) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Write the page whenever Sphinx reads it, which is at every build."""
     app.connect("env-get-outdated", lambda *_: [PAGE])
-    app.connect("source-read", _write)
+    app.connect("source-read", write_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-if __name__ == "__main__":
-    Path(__file__).with_name("commands.rst").write_text(page(), encoding="utf-8")
