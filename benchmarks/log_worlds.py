@@ -209,7 +209,8 @@ def show(rows: list[dict[str, Any]]) -> None:
         "off-policy [95%] | true | logger | best | warned of | s |"
     )
     print("|---|" + "--:|" * 13)
-    for r in rows:
+    case = ("environment", "rows", "policy", "seed", "views")
+    for r in sorted(rows, key=lambda row: tuple(row[name] for name in case)):
         off = "-"
         if "estimate" in r:
             off = f"{r['estimate']:.4f} [{r['low']:.4f}, {r['high']:.4f}]"

@@ -187,3 +187,43 @@ def test_minari_datasets():
     )
     with pytest.raises(InvalidInputError, match="observations of episode 0 are not whole"):
         fit(bad)
+
+
+def shop_log(rewards):
+    """A walk among six hidden states behind 120 pages, whose rewards ``rewards`` makes."""
+    world = romdp.worlds.random_romdp(6, 3, 120, seed=1)
+    seen = romdp.simulate(world, "uniform", 20_000, seed=2)
+    means = world.reward[world.labels[seen.observations], seen.actions]
+    columns = {"page": seen.observations, "offer": seen.actions}
+    paid = rewards(means, np.random.default_rng(0))
+    return world, {**columns, "paid": paid, "user": np.arange(20_000) // 40}
+
+
+@pytest.mark.slow
+def test_rewards_that_are_mostly_zero_do_not_make_states_of_who_was_lucky():
+    def sales(means, rng):
+        sold = rng.random(len(means)) < 0.02 + 0.13 * means
+        return np.where(sold, rng.lognormal(3, 0.5, len(means)), 0.0)
+
+    world, log = shop_log(sales)
+    truth = romdp.Partition(world.labels)
+    model = fit(log, "page", "offer", "paid", "user")
+    assert model.partition == truth
+    assert model.method == "likelihood of transitions alone"
+    misled = fit(log, "page", "offer", "paid", "user", reward_law="gaussian")
+    assert misled.n_states > 6
+    assert misled.settings["reward_law"] == "gaussian"
+
+
+@pytest.mark.slow
+def test_rewards_of_many_values_are_used_where_they_do_no_harm():
+    _, log = shop_log(lambda means, rng: means + 0.2 * rng.standard_normal(len(means)))
+    assert fit(log, "page", "offer", "paid", "user").method == "likelihood"
+
+
+def test_a_law_of_rewards_is_for_the_likelihood_alone():
+    log = {"page": [0, 1, 0, 1], "offer": [0, 1, 1, 0], "paid": [0.0, 1.0, 0.5, 0.2]}
+    with pytest.raises(InvalidInputError, match="'overlap' knows no law of rewards"):
+        fit(log, "page", "offer", "paid", n_states=2, method="overlap", reward_law="none")
+    with pytest.raises(InvalidInputError, match="did you mean 'gaussian'"):
+        fit(log, "page", "offer", "paid", reward_law="gausian")

@@ -66,6 +66,15 @@ def fit_command(
         typer.Option("--states", min=1, help="Hidden states.", show_default="as the data say"),
     ] = None,
     method: Annotated[str, typer.Option("--method", help="likelihood or overlap.")] = "likelihood",
+    reward_law: Annotated[
+        str | None,
+        typer.Option(
+            "--reward-law",
+            metavar="LAW",
+            help="bernoulli, categorical, gaussian, or none: group by transitions alone.",
+            show_default="as the data say",
+        ),
+    ] = None,
     holdout: Annotated[
         float, typer.Option("--holdout", help="Share of episodes that judge the model.")
     ] = 0.2,
@@ -111,6 +120,7 @@ def fit_command(
             n_states=states,
             method=method,
             seed=seed,
+            reward_law=reward_law,
             terminated=terminated,
             holdout=holdout,
             ends=ends,

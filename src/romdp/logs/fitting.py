@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.offline import METHODS
+from romdp.clustering.rewardlaw import read_reward_law
 from romdp.confidence import Hoeffding
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError, UnknownNameError
@@ -17,7 +19,7 @@ from romdp.logs.columns import Columns
 from romdp.logs.counting import count_logs
 from romdp.logs.minari import is_minari, read_minari
 from romdp.logs.names import Floats
-from romdp.model.evaluation import HeldOut, evaluate
+from romdp.model.evaluation import HeldOut, compare_next, evaluate
 from romdp.model.latent import LatentModel, build
 from romdp.partition import Partition
 from romdp.randomness import Seed, generator, seed_sequence, stream
@@ -38,6 +40,7 @@ def fit(
     method: str | Clusterer = "likelihood",
     seed: Seed = 0,
     *,
+    reward_law: str | None = None,
     terminated: str | None = None,
     holdout: float = 0.2,
     ends: str = "truncated",
@@ -78,6 +81,12 @@ def fit(
         reads counts.
     seed
         The same seed and the same log give the same model.
+    reward_law
+        How the likelihood reads rewards: ``"bernoulli"``, ``"categorical"`` (up to three values),
+        ``"gaussian"``, or ``"none"``, which groups by transitions alone. None: as the data are;
+        rewards of many values are read as Gaussian unless held-out episodes are foretold better
+        without them (rewards that are mostly zero and sometimes large would make states of who
+        was lucky).
     terminated
         The column that is true in the last row of an episode that ended for good: its last step
         then leads to the start of the next episode. The last step of the others leads nowhere
@@ -123,7 +132,7 @@ def fit(
     >>> bool((model.act(range(12)) == world.hidden.optimal_policy[world.labels]).all())
     True
     """
-    clusterer, name = _clusterer(method, n_states)
+    clusterer, name = _clusterer(method, n_states, reward_law)
     whole_number(rare, "rare", 0)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
     word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
@@ -160,7 +169,16 @@ def fit(
     model = fit_counts(
         log, clusterer, name=name, seed=seed, confidence=confidence, delta=delta, rare=rare
     )
-    return model if columns is None else replace(model, columns=asdict(columns))
+    settings = {
+        "seed": str(seed),
+        "n_states": n_states,
+        "holdout": holdout,
+        "ends": ends,
+        "reward_law": reward_law,
+        "romdp": version("romdp"),
+        "numpy": np.__version__,
+    }
+    return replace(model, columns={} if columns is None else asdict(columns), settings=settings)
 
 
 def fit_counts(
@@ -179,16 +197,14 @@ def fit_counts(
     held_out: HeldOut | None = None
     first: Partition | None = None
     if log.held_out is not None and log.counts.n_transitions:
-        first, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
-        if first.n_clusters:
-            held_out = evaluate(
-                log.counts,
-                _starts_of(log, first),
-                first,
-                log.held_out,
-                log.reward_range,
-                generator(seed, _TEST),
-            )
+        first, held_out = _judge(log, log.held_out, clusterer, seed)
+        blind = _without_rewards(clusterer, log.counts)
+        if blind is not None and held_out is not None and held_out.prediction is not None:
+            other, judged = _judge(log, log.held_out, blind, seed)
+            better, error = compare_next(log.counts, other, first, log.held_out)
+            if better > 2 * error:
+                clusterer, first, held_out = blind, other, judged
+                name = f"{name} of transitions alone"
     total = log.total
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
     return build(
@@ -210,6 +226,25 @@ def fit_counts(
     )
 
 
+def _judge(
+    log: LogCounts, held: Trajectory, clusterer: Clusterer, seed: Seed
+) -> tuple[Partition, HeldOut | None]:
+    """Group what was not held out, and judge the grouping by what was."""
+    found, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
+    if not found.n_clusters:
+        return found, None
+    starts, rng = _starts_of(log, found), generator(seed, _TEST)
+    return found, evaluate(log.counts, starts, found, held, log.reward_range, rng)
+
+
+def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:
+    """Return a rival that groups by transitions alone, if rewards are Gaussian only by default."""
+    if not isinstance(clusterer, Likelihood) or clusterer.reward_law is not None:
+        return None
+    gaussian = read_reward_law(counts).name == "gaussian"
+    return replace(clusterer, reward_law="none") if gaussian else None
+
+
 def _starts_of(log: LogCounts, partition: Partition) -> Any:
     placed = partition.labels >= 0
     return np.bincount(partition.labels[placed], log.starts[placed], partition.n_clusters).astype(
@@ -217,8 +252,17 @@ def _starts_of(log: LogCounts, partition: Partition) -> Any:
     )
 
 
-def _clusterer(method: str | Clusterer, n_states: int | None) -> tuple[Clusterer, str]:
+def _clusterer(
+    method: str | Clusterer, n_states: int | None, reward_law: str | None
+) -> tuple[Clusterer, str]:
     name = method if isinstance(method, str) else type(method).__name__
+    if reward_law is not None:
+        if method != "likelihood":
+            raise InvalidInputError(
+                f"reward_law is {reward_law!r}, but method {name!r} knows no law of rewards; only "
+                '"likelihood" does'
+            )
+        method = Likelihood(n_states, reward_law)
     if isinstance(method, str):
         if method not in METHODS:
             raise UnknownNameError("method", method, METHODS)

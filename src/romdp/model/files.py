@@ -104,6 +104,7 @@ def _write(model: LatentModel, folder: Path) -> None:
         "n_rows": model.n_rows,
         "n_episodes": model.n_episodes,
         "columns": dict(model.columns),
+        "settings": dict(model.settings),
         "held_out": None if model.held_out is None else _finite(asdict(model.held_out)),
     }
     write_json(folder / _FACTS, facts)  # last: with it the directory is a model
@@ -165,6 +166,7 @@ def load_model(path: str | os.PathLike[str]) -> LatentModel:
             n_rows=facts["n_rows"],
             n_episodes=facts["n_episodes"],
             columns=dict(facts["columns"]),
+            settings=dict(facts.get("settings", {})),
         )
     except (KeyError, TypeError, ValueError, IndexError, ROMDPError) as error:
         raise StorageError(f"{folder} is damaged: {error}") from error

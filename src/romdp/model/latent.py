@@ -64,6 +64,8 @@ class LatentModel:
         Size of the log.
     columns : mapping of str to str
         The names of its columns by what they are; empty for a trajectory.
+    settings : mapping
+        What else `romdp.fit` was told, and the versions that it ran with.
     """
 
     partition: Partition
@@ -83,6 +85,7 @@ class LatentModel:
     n_rows: int = 0
     n_episodes: int = 1
     columns: Mapping[str, str | None] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def n_states(self) -> int:

@@ -24,6 +24,8 @@ MEANING = {
     "the policy has one long-run gain": "Otherwise what the policy earns depends on where it "
     "begins, and its gain is an average.",
     "transition matrices have full rank": "Only the spectral methods need this.",
+    "the observations of a state are alike": "Otherwise different states were taken for one, and "
+    "neither the gains nor the policy can be relied on.",
     "the hidden states are Markov": "The plan assumes that the present state tells all that the "
     "past can tell about what comes next.",
     "hidden states foretell better than single observations": "Otherwise the grouping loses "
@@ -291,6 +293,7 @@ def configuration(model: LatentModel, content: dict[str, Any]) -> list[Html]:
             "reward ranges over": "no rewards"
             if model.reward_range is None
             else f"{number(model.reward_range[0])} to {number(model.reward_range[1])}",
+            **{f"fitted with {name}": value for name, value in model.settings.items()},
             "page written by": f"romdp {__version__}, Python {platform.python_version()}, "
             f"{versions}",
         }

@@ -1,0 +1,46 @@
+"""Compare agents in worlds that show more and more observations of the same five hidden states.
+
+Run ``python examples/compare_agents.py [FOLDER]``. It prints each agent's mean regret and draws
+FOLDER/regret.png: regret against the square root of the step. UCRL2, which takes every
+observation for a state, pays more the more there are. LC-PSRL finds the hidden states early and
+does not; SL-UCRL is in between: it pays until it has found them. Needs ``romdp[plot]``.
+"""
+
+import sys
+from pathlib import Path
+
+from romdp.experiments import Experiment, RunDirectory, run_experiment, summarise
+from romdp.experiments.catalogue import Settings
+from romdp.reports import read_results, regret_figure, save_figure
+
+EXPERIMENT = Experiment(
+    worlds=("random-romdp",),
+    agents=("lc-psrl", "sl-ucrl", "ucrl2", "oracle"),
+    observations=(10, 20, 30),
+    steps=100_000,
+    seeds=3,
+    settings=Settings(scale=0.1),  # the widths of all optimistic agents
+)
+
+
+def main(folder: Path) -> None:
+    """Run what is missing in the folder, then print and draw all of it."""
+    known = (folder / "experiment.json").exists()  # begun before: go on with it
+    directory = RunDirectory.open(folder) if known else RunDirectory.create(folder, EXPERIMENT)
+    failed = run_experiment(directory)
+    if failed:
+        raise SystemExit(f"{len(failed)} runs failed; their errors are in {folder}")
+
+    print("mean regret after 100,000 steps")
+    for cell in summarise(directory)["cells"]:
+        means = {agent["agent"]: agent["regret"]["mean"] for agent in cell["agents"]}
+        figures = ", ".join(f"{name} {mean:,.0f}" for name, mean in means.items())
+        print(f"  {cell['n_observations']:>4} observations: {figures}")
+
+    figure = regret_figure(read_results(folder), share_y=True)
+    for path in save_figure(figure, folder / "regret", ("png",)):
+        print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "compared"))
