@@ -9,8 +9,7 @@ does not; SL-UCRL is in between: it pays until it has found them. Needs ``romdp[
 import sys
 from pathlib import Path
 
-from romdp.experiments import Experiment, RunDirectory, run_experiment, summarise
-from romdp.experiments.catalogue import Settings
+from romdp.experiments import Experiment, RunDirectory, Settings, run_experiment, summarise
 from romdp.reports import read_results, regret_figure, save_figure
 
 EXPERIMENT = Experiment(

@@ -18,7 +18,6 @@ import pyarrow
 from pyarrow import parquet
 
 import romdp
-from romdp.logs.applying import apply_model
 
 OFFERS = np.array(["none", "voucher", "bundle", "shipping"])
 
@@ -48,7 +47,7 @@ def main(folder: Path) -> None:
 
     model = romdp.load_model(folder / "model")
     today = {"page": ["page-007", "page-123", "never-seen"]}
-    apply_model(model, today, folder / "answers.parquet")
+    romdp.apply_model(model, today, folder / "answers.parquet")
     for row in parquet.read_table(folder / "answers.parquet").to_pylist():
         print(row)
 

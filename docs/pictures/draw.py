@@ -54,7 +54,7 @@ def draw_web_shop() -> None:
         **columns,
         order="click",
         ends="restart",
-        method=romdp.Likelihood(reward_law="none"),
+        reward_law="none",
     )
     emission = shop.world(*model.reward_range).emission
     # Two thousand columns would be a heavy drawing of nothing but hairlines: a small image will do.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from romdp.confidence import Bernstein, Hoeffding
     from romdp.counts import Counts
     from romdp.errors import ROMDPError
-    from romdp.logs import HiddenStates, fit
+    from romdp.logs import HiddenStates, apply_model, fit
     from romdp.mdp import MDP
     from romdp.model import LatentModel, load_model
     from romdp.partition import Partition
@@ -75,6 +75,7 @@ __all__ = [
     "TwoPhase",
     "UntilSure",
     "Vocabulary",
+    "apply_model",
     "baselines",
     "check_agent",
     "cluster",
@@ -131,6 +132,7 @@ __getattr__, __dir__ = lazy(
         "play": "playing",
         "simulate": "worlds.simulator",
         "theory": None,
+        "apply_model": "logs",
         "fit": "logs",
         "HiddenStates": "logs",
         "LatentModel": "model",

@@ -23,6 +23,7 @@ app = typer.Typer(
     name="romdp",
     help="Learn the few hidden states behind many observations while acting.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

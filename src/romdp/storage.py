@@ -117,7 +117,7 @@ def _read(
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
     except _DAMAGE as error:
-        raise StorageError(f"{path} is damaged or not a file of romdp ({error})") from error
+        raise StorageError(f"{path} is damaged or not a file of romdp") from error
 
 
 def read_model(

@@ -243,6 +243,7 @@ def test_report_calls_the_reports(tmp_path, monkeypatch):
     RunDirectory.create(tmp_path / "x", Experiment(("grid",), ("ucrl2",), steps=10, seeds=1))
     fake = types.ModuleType("romdp.reports")
     fake.write_report = lambda directory, out: out or directory / "report.html"
+    fake.write_model_page = None  # a run directory is no model
     monkeypatch.setitem(sys.modules, "romdp.reports", fake)
     result = run("report", tmp_path / "x")
     assert (result.exit_code, result.stdout) == (0, f"wrote {tmp_path / 'x' / 'report.html'}\n")

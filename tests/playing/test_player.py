@@ -362,3 +362,19 @@ def test_an_environment_has_no_checkpoint(tmp_path):
 def test_what_makes_no_sense_is_refused(change, message):
     with pytest.raises(InvalidInputError, match=message):
         romdp.play(**{"agent": romdp.PSRL(), "world": WORLD, "steps": 10, "seed": 0, **change})
+
+
+def test_what_is_no_agent_or_no_world_is_told_what_was_meant():
+    world = romdp.worlds.random_romdp(2, 2, 4, seed=0)
+    with pytest.raises(
+        InvalidInputError, match=r"agent is the function LCPSRL; call it: LCPSRL\(\)"
+    ):
+        romdp.play(romdp.LCPSRL, world, 10)
+    with pytest.raises(InvalidInputError, match="agent is 'ucrl2'; pass an Agent"):
+        romdp.play("ucrl2", world, 10)
+    with pytest.raises(
+        InvalidInputError, match=r"world is a str; .* gymnasium.make\('FrozenLake-v1'\)"
+    ):
+        romdp.play(romdp.UCRL2(), "FrozenLake-v1", 10)
+    with pytest.raises(InvalidInputError, match=r"world is a dict; .* or a Gymnasium environment"):
+        romdp.play(romdp.UCRL2(), {}, 10)

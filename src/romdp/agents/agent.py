@@ -253,3 +253,13 @@ class AgentState:
         state.converged = bool(converged)
         state.gain = float(arrays["gain"])
         return state
+
+
+def require_agent(agent: object) -> None:
+    """Refuse what is no agent, with what was probably meant."""
+    if hasattr(agent, "start"):
+        return
+    name = getattr(agent, "__name__", None)
+    if callable(agent) and name:
+        raise InvalidInputError(f"agent is the function {name}; call it: {name}()")
+    raise InvalidInputError(f"agent is {agent!r}; pass an Agent such as romdp.UCRL2()")

@@ -1,9 +1,8 @@
 """check_agent: every rule, in every small world."""
 
-from romdp.agents.agent import Agent
+from romdp.agents.agent import Agent, require_agent
 from romdp.checks.case import Case
 from romdp.checks.rules import RULES
-from romdp.errors import InvalidInputError
 from romdp.mdp import MDP
 from romdp.romdp import ROMDP, as_romdp
 from romdp.validation import whole_number
@@ -48,8 +47,7 @@ def check_agent(
     >>> import romdp
     >>> check_agent(romdp.PSRL(), steps=50)
     """
-    if not hasattr(agent, "start"):
-        raise InvalidInputError(f"agent is {agent!r}; pass an Agent such as romdp.UCRL2()")
+    require_agent(agent)
     length = whole_number(steps, "steps", 20)
     start = whole_number(seed, "seed", 0)
     worlds = _small_worlds() if world is None else {"the given world": as_romdp(world)}

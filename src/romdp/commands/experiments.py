@@ -88,7 +88,8 @@ def compare(
         float | None,
         typer.Option(
             "--scale",
-            help="Factor on the confidence sets of all optimistic agents.",
+            help="Factor on the confidence sets of all optimistic agents; with 1 they explore "
+            "through most of a million steps, so comparisons mostly use 0.1.",
             show_default="1",
         ),
     ] = None,

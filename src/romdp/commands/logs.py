@@ -132,11 +132,13 @@ def fit_command(
             progress=progress,
             client=client,
         )
-    typer.echo(str(model))
-    if out is not None:
+    page: Path | None = None
+    if out is not None:  # before anything is printed: a reader that closes the pipe costs nothing
         model.save(out)
-        typer.echo(f"\nwrote {out}")
-        typer.echo(f"wrote {write_model_page(model, out / 'report.html')}: open it in a browser")
+        page = write_model_page(model, out / "report.html")
+    typer.echo(str(model))
+    if page is not None:
+        typer.echo(f"\nwrote {out}\nwrote {page}: open it in a browser")
 
 
 def apply_command(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from romdp.lazy import lazy
 
 if TYPE_CHECKING:
-    from romdp.experiments.catalogue import AGENTS, make_agent
+    from romdp.experiments.catalogue import AGENTS, Settings, make_agent
     from romdp.experiments.directory import RunDirectory
     from romdp.experiments.running import run_experiment
     from romdp.experiments.specification import Experiment
@@ -15,6 +15,7 @@ __all__ = [
     "AGENTS",
     "Experiment",
     "RunDirectory",
+    "Settings",
     "make_agent",
     "run_experiment",
     "summarise",
@@ -26,6 +27,7 @@ __getattr__, __dir__ = lazy(
         "AGENTS": "catalogue",
         "Experiment": "specification",
         "RunDirectory": "directory",
+        "Settings": "catalogue",
         "make_agent": "catalogue",
         "run_experiment": "running",
         "summarise": "summary",

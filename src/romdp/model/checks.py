@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 ALIKE = "the observations of a state are alike"
 """The check whose failure makes every predicted gain worthless."""
 
-_SURE = 0.95  # a placing below this is doubtful
+SURE = 0.95
+"""A placing that is less certain than this is doubtful."""
+
 _NEGLIGIBLE = 0.005  # nats per step
 _NEARLY_ALIKE = 5e-4  # the same: a few wrong placings can ruin a policy
 _SIGNIFICANT = 0.01
@@ -61,7 +63,7 @@ def check_model(model: "LatentModel") -> tuple[Check, ...]:
 def _placed(model: "LatentModel") -> Check:
     if np.isnan(model.certainty).all():
         return Check("observations are placed surely", None, f"{model.method} gives no margins")
-    doubtful = np.flatnonzero(model.certainty < _SURE)
+    doubtful = np.flatnonzero(model.certainty < SURE)
     total = max(1, int(model.visits.sum()))
     share = model.visits[doubtful].sum() / total
     text = "every observation has a hidden state that is at least 95% certain"

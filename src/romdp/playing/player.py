@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.agent import Agent, AgentState
+from romdp.agents.agent import Agent, AgentState, require_agent
 from romdp.description import describe, fingerprint
 from romdp.errors import InvalidInputError, StorageError
 from romdp.partition import Partition
@@ -78,8 +78,7 @@ class Playing:
         checkpoint_seconds: float = 30.0,
         reward_range: tuple[float, float] | None = None,
     ) -> None:
-        if not hasattr(agent, "start"):
-            raise InvalidInputError(f"agent is {agent!r}; pass an Agent such as romdp.UCRL2()")
+        require_agent(agent)
         self.steps = whole_number(steps, "steps", 1)
         self._seed = seed_sequence(seed)
         self._stage = stage_for(world, self._seed, reward_range)

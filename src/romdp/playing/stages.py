@@ -65,6 +65,11 @@ def stage_for(world: Any, seed: Seed, reward_range: tuple[float, float] | None =
     """Choose the stage for a ROMDP, an MDP or a Gymnasium environment."""
     if isinstance(world, gymnasium.Env):
         return SteppedStage(world, seed, reward_range)
+    if not isinstance(world, ROMDP | MDP):
+        hint = f"gymnasium.make({world!r})" if isinstance(world, str) else "a Gymnasium environment"
+        raise InvalidInputError(
+            f"world is a {type(world).__name__}; pass a ROMDP, an MDP or {hint}"
+        )
     if reward_range is not None:
         raise InvalidInputError("reward_range is for Gymnasium environments; a world has [0, 1]")
     return CompiledStage(world, seed)

@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.model.checks import SURE
 from romdp.model.latent import LatentModel
 from romdp.reports.choices import Choices
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR
 
 Floats = NDArray[np.float64]
-
-SURE = 0.95
-"""A placing below this is doubtful, as in the model's own check."""
 
 MOST_OBSERVATIONS = 20_000
 """So many observations are in the page, the most frequent ones."""
