@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
+from romdp.model.checks import SURE
 from romdp.model.latent import LatentModel
-from romdp.reports.modeldata import SURE, name_text
+from romdp.reports.modeldata import name_text
 from romdp.reports.shell import Html, alert, element, facts, folded, join, number, section, table
 
 _MOST_LISTED = 50
