@@ -27,6 +27,8 @@ from romdp.trajectory import Trajectory
 from romdp.validation import real_number, whole_number
 
 _HOLDOUT, _GROUP, _REGROUP, _TEST = range(4)  # streams of the seed
+_ALONE = " of transitions alone"
+_VERSIONS = ("romdp", "numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
 
 def fit(
@@ -175,8 +177,7 @@ def fit(
         "holdout": holdout,
         "ends": ends,
         "reward_law": reward_law,
-        "romdp": version("romdp"),
-        "numpy": np.__version__,
+        **{library: version(library) for library in _VERSIONS},
     }
     return replace(model, columns={} if columns is None else asdict(columns), settings=settings)
 
@@ -204,7 +205,7 @@ def fit_counts(
             better, error = compare_next(log.counts, other, first, log.held_out)
             if better > 2 * error:
                 clusterer, first, held_out = blind, other, judged
-                name = f"{name} of transitions alone"
+                name += _ALONE
     total = log.total
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
     return build(
@@ -263,6 +264,7 @@ def _clusterer(
                 '"likelihood" does'
             )
         method = Likelihood(n_states, reward_law)
+        name += _ALONE if reward_law == "none" else ""
     if isinstance(method, str):
         if method not in METHODS:
             raise UnknownNameError("method", method, METHODS)

@@ -20,7 +20,8 @@ def table(model: "LatentModel") -> str:
         f"{model.n_states} hidden state{'' if model.n_states == 1 else 's'} behind "
         f"{model.n_observations:,} observations "
         f"({model.n_rows:,} rows, {model.n_episodes:,} episode"
-        f"{'' if model.n_episodes == 1 else 's'}, {model.n_actions} actions)",
+        f"{'' if model.n_episodes == 1 else 's'}, {model.n_actions} actions), "
+        f"found by {model.method}",
         "",
         *_states(model),
     ]
