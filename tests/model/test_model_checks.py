@@ -7,7 +7,7 @@ from romdp.counts import Counts
 from romdp.model import LatentModel
 from romdp.model.checks import check_model
 from romdp.model.evaluation import HeldOut, PolicyValue, Prediction
-from romdp.model.independence import AlikeTest, MarkovTest
+from romdp.model.independence import PermutationTest
 from romdp.partition import Partition
 
 EVEN = np.full((3, 2, 3), 300)
@@ -42,8 +42,8 @@ def test_nothing_to_complain_about():
         n_steps=2000,
         prediction=Prediction(-1.0, -1.2, 0.2, 0.01),
         value=None,
-        markov=MarkovTest(0.001, 0.5, 1900),
-        alike=AlikeTest(0.0, 0.4, 1950),
+        markov=PermutationTest(0.001, 0.5, 1900),
+        alike=PermutationTest(0.0, 0.4, 1950),
     )
     model = model_of(CLEAR, held_out=held_out)
     assert all(check.ok for check in model.checks)
@@ -105,9 +105,9 @@ def test_rank_is_in_doubt_where_the_noise_could_hide_it():
 @pytest.mark.parametrize(
     ("test", "ok"),
     [
-        (MarkovTest(0.05, 0.01, 1000), False),
-        (MarkovTest(0.05, 0.3, 1000), True),
-        (MarkovTest(0.0001, 0.01, 50_000), True),  # sure, but next to nothing
+        (PermutationTest(0.05, 0.01, 1000), False),
+        (PermutationTest(0.05, 0.3, 1000), True),
+        (PermutationTest(0.0001, 0.01, 50_000), True),  # sure, but next to nothing
     ],
 )
 def test_markov(test, ok):
@@ -118,9 +118,9 @@ def test_markov(test, ok):
 @pytest.mark.parametrize(
     ("test", "ok"),
     [
-        (AlikeTest(0.005, 0.01, 20_000), False),
-        (AlikeTest(0.005, 0.3, 20_000), True),
-        (AlikeTest(0.0001, 0.01, 50_000), True),
+        (PermutationTest(0.005, 0.01, 20_000), False),
+        (PermutationTest(0.005, 0.3, 20_000), True),
+        (PermutationTest(0.0001, 0.01, 50_000), True),
     ],
 )
 def test_alike(test, ok):
@@ -150,6 +150,6 @@ def test_values_of_mixed_states_are_marked():
     value = PolicyValue(0.7, 0.6, 0.8, 0.7, 0.4, 0.5, 100.0)
     words = "do not rely on them"
     for p_value, is_marked in ((0.01, True), (0.5, False)):
-        alike = AlikeTest(0.01, p_value, 1000)
+        alike = PermutationTest(0.01, p_value, 1000)
         model = model_of(CLEAR, held_out=HeldOut(50, 2000, None, value, None, alike=alike))
         assert (words in str(model)) is is_marked

@@ -1,7 +1,7 @@
 """What the tests of the reports share: one small experiment, played once."""
 
 import pytest
-from browsing import start
+from browsing import problems, resize, start
 from run_directories import make_run_directory
 
 from romdp.reports.reading import read_results
@@ -27,3 +27,12 @@ def chromium(tmp_path_factory):
     browser = start(tmp_path_factory.mktemp("profile"))
     yield browser
     browser.quit()
+
+
+@pytest.fixture
+def browser(chromium, page):
+    """The page, freshly opened from disk on a wide screen; nothing may be on the console."""
+    resize(chromium, 1280, 900)
+    chromium.get(page.as_uri())
+    yield chromium
+    assert problems(chromium) == []

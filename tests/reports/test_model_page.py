@@ -236,15 +236,6 @@ def page(model, tmp_path_factory):
     return write_model_page(model, tmp_path_factory.mktemp("page") / "model.html")
 
 
-@pytest.fixture
-def browser(chromium, page):
-    """The page, freshly opened from disk on a wide screen; nothing may be on the console."""
-    resize(chromium, 1280, 900)
-    chromium.get(page.as_uri())
-    yield chromium
-    assert problems(chromium) == []
-
-
 def all_of(browser, selector):
     return browser.find_elements("css selector", selector)
 

@@ -8,7 +8,7 @@ from base64 import b64decode
 
 import numpy as np
 import pytest
-from browsing import problems, resize
+from browsing import resize
 from run_directories import make_run_directory
 
 from romdp.errors import WriteError
@@ -116,15 +116,6 @@ def romdp_world_with_two_ends(path):
 @pytest.fixture(scope="module")
 def page(run_directory, tmp_path_factory):
     return write_report(run_directory, tmp_path_factory.mktemp("page") / "report.html")
-
-
-@pytest.fixture
-def browser(chromium, page):
-    """The page, freshly opened from disk on a wide screen; nothing may be on the console."""
-    resize(chromium, 1280, 900)
-    chromium.get(page.as_uri())
-    yield chromium
-    assert problems(chromium) == []
 
 
 def traces(browser, part="curves"):

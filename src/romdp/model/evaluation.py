@@ -11,7 +11,7 @@ from romdp.chains import gain_and_bias, stationary_law
 from romdp.counts import Counts
 from romdp.errors import StructureError
 from romdp.model.estimate import Estimate, estimate
-from romdp.model.independence import AlikeTest, MarkovTest, alike_test, markov_test
+from romdp.model.independence import PermutationTest, alike_test, markov_test
 from romdp.partition import Partition
 from romdp.trajectory import Trajectory
 
@@ -89,11 +89,11 @@ class HeldOut:
         Against the ungrouped model.
     value : PolicyValue or None
         Of the recommended policy.
-    markov : MarkovTest or None
+    markov : PermutationTest or None
         Of the grouped process.
     notes : tuple of str
         Why a part is None.
-    alike : AlikeTest or None
+    alike : PermutationTest or None
         Of the observations inside each hidden state.
     """
 
@@ -101,9 +101,9 @@ class HeldOut:
     n_steps: int
     prediction: Prediction | None
     value: PolicyValue | None
-    markov: MarkovTest | None
+    markov: PermutationTest | None
     notes: tuple[str, ...] = ()
-    alike: AlikeTest | None = None
+    alike: PermutationTest | None = None
 
 
 def evaluate(

@@ -15,7 +15,7 @@ from romdp.confidence import Hoeffding
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError, ROMDPError, StorageError, WriteError
 from romdp.model.evaluation import HeldOut, PolicyValue, Prediction
-from romdp.model.independence import AlikeTest, MarkovTest
+from romdp.model.independence import PermutationTest
 from romdp.model.latent import LatentModel
 from romdp.partition import Partition
 from romdp.storage import read_arrays, read_json, write_arrays, write_json
@@ -197,9 +197,9 @@ def _held_out(facts: dict[str, Any] | None) -> HeldOut | None:
         n_steps=facts["n_steps"],
         prediction=_part(Prediction, facts["prediction"]),
         value=_part(PolicyValue, facts["value"]),
-        markov=_part(MarkovTest, facts["markov"]),
+        markov=_part(PermutationTest, facts["markov"]),
         notes=tuple(facts["notes"]),
-        alike=_part(AlikeTest, facts.get("alike")),
+        alike=_part(PermutationTest, facts.get("alike")),
     )
 
 

@@ -16,36 +16,18 @@ _FEWEST_STEPS = 100
 
 
 @dataclass(frozen=True)
-class MarkovTest:
-    """Whether the state before the present one still tells where the next step leads.
+class PermutationTest:
+    """What something tells about the next hidden state that state and action do not.
+
+    `markov_test` asks it of the state before the present one, `alike_test` of which observation
+    of the state it is.
 
     Attributes
     ----------
     information : float
-        What it tells, in nats per step, beyond what chance would: about 0 if the groups are
-        Markov.
+        What it tells, in nats per step, beyond what chance would: about 0 if it tells nothing.
     p_value : float
-        The chance of as much if they are (permutations within state and action).
-    n_steps : int
-        Steps that were looked at.
-    """
-
-    information: float
-    p_value: float
-    n_steps: int
-
-
-@dataclass(frozen=True)
-class AlikeTest:
-    """Whether the observations of one hidden state lead to the same places.
-
-    Attributes
-    ----------
-    information : float
-        What the observation tells about the next hidden state, in nats per step, once its own
-        state and the action are known, beyond what chance would: about 0 if the groups are right.
-    p_value : float
-        The chance of as much if they are (permutations within state and action).
+        The chance of as much if it tells nothing (permutations within state and action).
     n_steps : int
         Steps that were looked at.
     """
@@ -57,7 +39,7 @@ class AlikeTest:
 
 def markov_test(
     partition: Partition, held: Trajectory, rng: np.random.Generator
-) -> MarkovTest | None:
+) -> PermutationTest | None:
     """Test that the previous group tells nothing once group and action are known."""
     labels = partition.labels
     previous, middle, action, following = (column[:_MOST_STEPS] for column in held.triples())
@@ -67,12 +49,12 @@ def markov_test(
         return None
     stratum = (s1 * held.n_actions + action)[placed]
     found = _beyond_chance(stratum, s0[placed], s2[placed], rng)
-    return MarkovTest(*found)
+    return PermutationTest(*found)
 
 
 def alike_test(
     partition: Partition, held: Trajectory, rng: np.random.Generator
-) -> AlikeTest | None:
+) -> PermutationTest | None:
     """Test that an observation tells nothing about the next group beyond its own group."""
     labels = partition.labels
     known = np.flatnonzero(held.next_observations >= 0)[:_MOST_STEPS]
@@ -83,7 +65,7 @@ def alike_test(
         return None
     stratum = (s * held.n_actions + held.actions[known])[placed]
     found = _beyond_chance(stratum, seen[placed], s2[placed], rng)
-    return AlikeTest(*found)
+    return PermutationTest(*found)
 
 
 def _beyond_chance(
