@@ -48,8 +48,7 @@ def markov_test(
     if placed.sum() < _FEWEST_STEPS:
         return None
     stratum = (s1 * held.n_actions + action)[placed]
-    found = _beyond_chance(stratum, s0[placed], s2[placed], rng)
-    return PermutationTest(*found)
+    return _beyond_chance(stratum, s0[placed], s2[placed], rng)
 
 
 def alike_test(
@@ -64,17 +63,13 @@ def alike_test(
     if placed.sum() < _FEWEST_STEPS:
         return None
     stratum = (s * held.n_actions + held.actions[known])[placed]
-    found = _beyond_chance(stratum, seen[placed], s2[placed], rng)
-    return PermutationTest(*found)
+    return _beyond_chance(stratum, seen[placed], s2[placed], rng)
 
 
 def _beyond_chance(
     stratum: Ints, first: Ints, second: Ints, rng: np.random.Generator
-) -> tuple[float, float, int]:
-    """Compare the information between two columns, given the stratum, with permutations.
-
-    Returns the information beyond what they have on average, the p-value and the steps.
-    """
+) -> PermutationTest:
+    """Compare the information between two columns, given the stratum, with permutations."""
     order = np.argsort(stratum, kind="stable")
     stratum, first, second = stratum[order], first[order], second[order]
     n_first, n_second = int(first.max()) + 1, int(second.max()) + 1
@@ -87,7 +82,7 @@ def _beyond_chance(
         shuffled = np.argsort(stratum + rng.random(len(first)))  # within each stratum
         chance[i] = _n_log_n(pair * n_first + first[shuffled]) + rest
     p_value = (1 + int((chance >= observed - 1e-9).sum())) / (1 + _PERMUTATIONS)
-    return float(observed - chance.mean()) / len(first), p_value, len(first)
+    return PermutationTest(float(observed - chance.mean()) / len(first), p_value, len(first))
 
 
 def _n_log_n(keys: Ints) -> float:
