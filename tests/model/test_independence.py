@@ -33,10 +33,10 @@ def test_information_is_that_of_the_definition():
         n * math.log(n * alone[s] / by_first[s, x] / by_second[s, y])
         for (s, x, y), n in joint.items()
     )
-    information, p_value, n_steps = _beyond_chance(stratum, first, second, rng)
-    assert (p_value, n_steps) == (0.01, 400)
+    found = _beyond_chance(stratum, first, second, rng)
+    assert (found.p_value, found.n_steps) == (0.01, 400)
     # By chance it is about (4 - 1)(5 - 1) / 2 nats in each of three strata, give or take 3 each.
-    assert plain - 400 * information == pytest.approx(18, abs=6)
+    assert plain - 400 * found.information == pytest.approx(18, abs=6)
 
 
 def test_the_markov_test_accepts_states_and_rejects_mixtures():
