@@ -80,12 +80,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--unknown", type=int, default=200, help="repeats with X unknown as well")
+    parser.add_argument("--eta", type=float, nargs="*", default=[4.0, 2.0])
+    parser.add_argument("--visits", type=int, nargs="*", default=[v for _, v in SETTINGS])
     parser.add_argument("--observations", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print("| eta | visits | genie | X given | ratio (95%) | X unknown | ratio | 2 groups | s |")
     print("|---|---|---|---|---|---|---|---|---|")
     for eta, visits in SETTINGS:
+        if eta not in options.eta or visits not in options.visits:
+            continue
         began = time.perf_counter()
         table = errors(
             eta, visits, options.repeats, options.unknown, options.seed, options.observations
