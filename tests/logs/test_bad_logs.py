@@ -16,6 +16,8 @@ import romdp
 from romdp.cli import app
 from romdp.errors import InvalidInputError
 
+pytestmark = pytest.mark.slow
+
 N = 400
 _rng = np.random.default_rng(0)
 GOOD = {

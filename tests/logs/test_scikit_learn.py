@@ -18,6 +18,8 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 _COLUMNS = "it feeds {} columns; here they are observation, action and perhaps reward"
 DO_NOT_APPLY = {
     "check_n_features_in": "columns are roles, not features, so there is no n_features_in_",
