@@ -189,7 +189,7 @@ class Likelihood:
             best = _better(best, search.polish(search.climb(search.warm(start.labels))))
         best = self._vary(search, best)
         if self.n_states is None:
-            best = self._with_few_visits(search, counts, best, best)
+            best = self._with_few_visits(search, counts, best)
         return self._report(search, counts, best)
 
     def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
@@ -231,9 +231,9 @@ class Likelihood:
         return best
 
     def _with_few_visits(
-        self, search: Search, counts: Counts, best: Grouping, kept: Grouping
+        self, search: Search, counts: Counts, best: Grouping, *others: Grouping
     ) -> Grouping:
-        """Where visits are few, compare with slowly annealed starts and with what there was.
+        """Where visits are few, compare with others and with slowly annealed starts.
 
         The spectrum of few counts is noise; annealing finds groups well before it does. The score
         of any one grouping then understates several groups against one: the evidence decides.
@@ -246,7 +246,7 @@ class Likelihood:
         if self.n_states is not None:
             start = search.random(min(self.n_states, n_seen))
             return _better(best, search.polish(search.anneal(start, temperatures)))
-        candidates = [best, kept]
+        candidates = [best, *others]
         for size in _FEW_GROUPS:
             start = search.anneal(search.random(min(size, n_seen)), temperatures)
             candidates += [start, search.polish(start)]

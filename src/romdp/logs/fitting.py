@@ -198,14 +198,22 @@ def fit_counts(
     held_out: HeldOut | None = None
     first: Partition | None = None
     if log.held_out is not None and log.counts.n_transitions:
-        first, held_out = _judge(log, log.held_out, clusterer, seed)
+        first, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
         blind = _without_rewards(clusterer, log.counts)
-        if blind is not None and held_out is not None and held_out.prediction is not None:
-            other, judged = _judge(log, log.held_out, blind, seed)
+        if blind is not None:
+            other, _, _ = _group(log.counts, blind, generator(seed, _GROUP), None)
             better, error = compare_next(log.counts, other, first, log.held_out)
             if better > 2 * error:
-                clusterer, first, held_out = blind, other, judged
-                name += _ALONE
+                clusterer, first, name = blind, other, name + _ALONE
+        if first.n_clusters:
+            held_out = evaluate(
+                log.counts,
+                _starts_of(log, first),
+                first,
+                log.held_out,
+                log.reward_range,
+                generator(seed, _TEST),
+            )
     total = log.total
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
     return build(
@@ -225,17 +233,6 @@ def fit_counts(
         n_rows=log.n_rows,
         n_episodes=log.n_episodes,
     )
-
-
-def _judge(
-    log: LogCounts, held: Trajectory, clusterer: Clusterer, seed: Seed
-) -> tuple[Partition, HeldOut | None]:
-    """Group what was not held out, and judge the grouping by what was."""
-    found, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
-    if not found.n_clusters:
-        return found, None
-    starts, rng = _starts_of(log, found), generator(seed, _TEST)
-    return found, evaluate(log.counts, starts, found, held, log.reward_range, rng)
 
 
 def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:

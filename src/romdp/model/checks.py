@@ -8,6 +8,7 @@ import numpy as np
 from romdp.chains import classes
 
 if TYPE_CHECKING:
+    from romdp.model.independence import PermutationTest
     from romdp.model.latent import LatentModel
 
 ALIKE = "the observations of a state are alike"
@@ -19,7 +20,7 @@ SURE = 0.95
 _NEGLIGIBLE = 0.005  # nats per step
 _NEARLY_ALIKE = 5e-4  # the same: a few wrong placings can ruin a policy
 _SIGNIFICANT = 0.01
-_ALIKE = 1e-4  # nats per step: predictions this close are equally good
+_EQUALLY_GOOD = 1e-4  # nats per step: predictions this close
 _LISTED = 3
 
 
@@ -154,36 +155,38 @@ def _full_rank(model: "LatentModel") -> Check:
 
 
 def _alike(model: "LatentModel") -> Check:
-    name = ALIKE
-    test = None if model.held_out is None else model.held_out.alike
-    if test is None:
-        return Check(name, None, "no test: too few held-out steps")
-    text = (
-        f"which one it is tells {max(test.information, 0.0):.4f} nats about the next state "
-        f"(p = {test.p_value:.2f}, {test.n_steps:,} held-out steps)"
+    return _tells_nothing(
+        ALIKE,
+        None if model.held_out is None else model.held_out.alike,
+        _NEARLY_ALIKE,
+        "which one it is tells {:.4f} nats about the next state",
+        "different states were put together, so what is predicted of the policy, and its "
+        "held-out value, can be far too high: gather more rows",
     )
-    fails = test.p_value <= _SIGNIFICANT and test.information > _NEARLY_ALIKE
-    if fails:
-        text += (
-            "; different states were put together, so what is predicted of the policy, and "
-            "its held-out value, can be far too high: gather more rows"
-        )
-    return Check(name, not fails, text)
 
 
 def _markov(model: "LatentModel") -> Check:
-    name = "the hidden states are Markov"
-    test = None if model.held_out is None else model.held_out.markov
+    return _tells_nothing(
+        "the hidden states are Markov",
+        None if model.held_out is None else model.held_out.markov,
+        _NEGLIGIBLE,
+        "the state before tells {:.4f} nats more about the next",
+        "the observations leave something out, so values are approximations",
+    )
+
+
+def _tells_nothing(
+    name: str, test: "PermutationTest | None", negligible: float, finding: str, consequence: str
+) -> Check:
+    """Check that a permutation test found next to no information, or none for sure."""
     if test is None:
         return Check(name, None, "no test: too few held-out steps")
     text = (
-        f"the state before tells {max(test.information, 0.0):.4f} nats more about the next "
+        f"{finding.format(max(test.information, 0.0))} "
         f"(p = {test.p_value:.2f}, {test.n_steps:,} held-out steps)"
     )
-    fails = test.p_value <= _SIGNIFICANT and test.information > _NEGLIGIBLE
-    if fails:
-        text += "; the observations leave something out, so values are approximations"
-    return Check(name, not fails, text)
+    fails = test.p_value <= _SIGNIFICANT and test.information > negligible
+    return Check(name, not fails, f"{text}; {consequence}" if fails else text)
 
 
 def _predictive(model: "LatentModel") -> Check:
@@ -195,5 +198,5 @@ def _predictive(model: "LatentModel") -> Check:
         f"{found.gain:+.4f} nats per held-out step (standard error {found.gain_error:.4f}): "
         f"{found.grouped:.4f} against {found.ungrouped:.4f}"
     )
-    clear = abs(found.gain) > max(2 * found.gain_error, _ALIKE)
+    clear = abs(found.gain) > max(2 * found.gain_error, _EQUALLY_GOOD)
     return Check(name, found.gain > 0 if clear else None, text)

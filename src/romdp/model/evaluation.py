@@ -137,9 +137,10 @@ def evaluate(
 def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Prediction:
     """Compare how well groups and single observations foretell what comes next."""
     source, action, target, episode = _known_steps(held)
-    chance = _arrival_chances(counts)
-    grouped = _grouped_logs(counts, partition, held)
     matrix = counts.matrix()
+    chance = _arrival_chances(counts)
+    groups = counts.group(partition)
+    grouped = np.log(_grouped_chances(groups, partition.labels, chance, source, action, target))
     rows = source * counts.n_actions + action
     seen = np.asarray(matrix[rows, target]).ravel().astype(np.float64)
     totals = np.asarray(matrix.sum(axis=1)).ravel()[rows]
@@ -154,10 +155,17 @@ def compare_next(
 ) -> tuple[float, float]:
     """Compare two groupings: how much better the first foretells, and its standard error.
 
-    In nats per step, paired: both are asked about the same held-out steps.
+    In nats per step, paired: both are asked about the same held-out steps. The error is infinite
+    where episodes are too few to have one.
     """
-    logs = _grouped_logs(counts, first, held) - _grouped_logs(counts, second, held)
-    return _clustered(logs, np.ones(len(logs)), _known_steps(held)[3])
+    if held.n_episodes < _FEWEST_EPISODES:
+        return 0.0, float("inf")
+    *step, episode = _known_steps(held)
+    chance = _arrival_chances(counts)
+    mine, other = (
+        np.log(_grouped_chances(counts.group(p), p.labels, chance, *step)) for p in (first, second)
+    )
+    return _clustered(mine - other, np.ones(len(mine)), episode)
 
 
 def _known_steps(held: Trajectory) -> tuple[Ints, Ints, Ints, Ints]:
@@ -172,12 +180,6 @@ def _arrival_chances(counts: Counts) -> Floats:
     arrivals: Floats = np.asarray(counts.matrix().sum(axis=0)).ravel()
     chances: Floats = (arrivals + _HALF) / (arrivals.sum() + _HALF * len(arrivals))
     return chances
-
-
-def _grouped_logs(counts: Counts, partition: Partition, held: Trajectory) -> Floats:
-    groups, chance = counts.group(partition), _arrival_chances(counts)
-    source, action, target, _ = _known_steps(held)
-    return np.log(_grouped_chances(groups, partition.labels, chance, source, action, target))
 
 
 def _grouped_chances(
