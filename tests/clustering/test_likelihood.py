@@ -139,17 +139,26 @@ def test_annealed_starts_help_where_visits_are_few():
     assert Likelihood(n_states=2).fit(counts, rng()).score > alone.score + 1
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_few_visits_are_judged_by_the_evidence_of_all_placings(seed):
     """At 4 visits one group scores best, and would misplace 72% of the observations."""
     world = random_romdp(4, 3, 200, seed=seed)
     counts = counts_of(world, 800)
+    assert Likelihood(starts=0, evidence=False).fit(counts, rng()).n_groups == 1
     fit = Likelihood(starts=0).fit(counts, rng())
-    assert fit.n_groups == 4
+    assert 3 <= fit.n_groups <= 5
     placed = (fit.partition.labels >= 0) * 1.0
-    assert fit.partition.misclassification(Partition(world.labels), placed) < 0.5
+    assert fit.partition.misclassification(Partition(world.labels), placed) < 0.4
     again = Likelihood().regroup(Evidence(counts), Partition.trivial(200), rng())
     assert again.n_clusters > 1
+
+
+def test_the_evidence_finds_no_groups_where_there_are_none():
+    world = random_romdp(1, 3, 200, seed=0)
+    for steps in (400, 800, 1_100):
+        counts = counts_of(world, steps)
+        assert Likelihood().fit(counts, rng()).n_groups == 1
+        assert Likelihood().regroup(Evidence(counts), Partition.trivial(200), rng()).n_clusters == 1
 
 
 @pytest.mark.slow

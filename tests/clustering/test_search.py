@@ -1,6 +1,9 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from plain_blocks import plain_score, walk
+from scipy.special import logsumexp
 
 from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import read_reward_law
@@ -62,25 +65,26 @@ def test_the_truth_is_found_from_too_many_and_from_too_few_groups(world, counts)
     assert Partition(search.polish(search.random(1)).labels) == truth
 
 
-def test_evidence_is_the_score_less_the_pseudo_likelihood_of_the_placings():
-    counts = walk(3, n_observations=8)
+@pytest.mark.parametrize(("n_observations", "n_groups"), [(9, 2), (7, 3)])
+def test_tempering_measures_the_sum_over_all_placings(n_observations, n_groups):
+    counts = walk(3, n_observations=n_observations)
     search = search_of(counts)
-    found = search.climb(search.random(3))
+    search.rules = search.rules[:1]  # one alpha: the sum is over placings alone
+    scores = [
+        plain_score(search.rules[0], counts, search.law.parts, np.array(labels))
+        for labels in product(range(n_groups), repeat=n_observations)
+        if len(set(labels)) == n_groups
+    ]
+    grouping, evidence = search.temper(n_groups, slowness=50)
+    assert grouping.n_groups == n_groups
+    assert evidence == pytest.approx(logsumexp(scores), abs=0.1)
+    assert max(scores) < evidence - 0.3  # the sum is not its largest term
 
-    def moved(y, group):
-        labels = found.labels.copy()
-        labels[y] = group
-        return plain_score(found.rule, counts, search.law.parts, labels)
 
-    expected = found.score
-    for y in search.seen:
-        if np.count_nonzero(found.labels == found.labels[y]) == 1:
-            continue  # a group's last member stays
-        scores = np.array([moved(y, group) for group in range(found.n_groups)])
-        expected += np.log(np.exp(scores - scores[found.labels[y]]).sum())
-    assert search.evidence(found) == pytest.approx(expected, rel=1e-9)
-    alone = search.random(1)
-    assert search.evidence(alone) == alone.score
+def test_the_evidence_for_one_group_is_its_score(counts):
+    search = search_of(counts)
+    grouping, evidence = search.temper(1)
+    assert evidence == pytest.approx(grouping.score, rel=1e-12)
 
 
 def test_a_given_number_of_groups_is_kept(counts):

@@ -142,6 +142,12 @@ def test_a_spaced_clusterer_is_asked_once_a_power():
     assert spaced.needs == inner.needs
 
 
+def test_a_spaced_clusterer_may_be_asked_more_often_early():
+    spaced = Spaced(Says((0, 0, 1, 1)), growth=4.0, early_growth=2.0)
+    due = [step for step in range(1, 257) if spaced.is_due(evidence(step=step, last_step=step - 1))]
+    assert due == [1, 2, 4, 8, 16, 64, 256]  # four observations: early ends at step 24
+
+
 def test_a_spaced_agent_regroups_seldom():
     inner = Says((0, 0, 0, 1, 1, 1, 2, 2, 2))
     agent = romdp.Agent(clusterer=Spaced(inner, growth=4.0))

@@ -1,5 +1,6 @@
 """Recipes: each names three answers and is nothing but an `Agent`."""
 
+import math
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -128,10 +129,11 @@ def LCUCRL(  # noqa: N802 - the name of an agent
     n_states
         The number of hidden states, if known.
     growth
-        Observations are grouped again whenever the steps have grown by this factor.
+        Observations are grouped again whenever the steps have grown by this factor; by its
+        square root until there are six steps for each observation.
     """
     sets = Hoeffding() if confidence is None else confidence
-    clusterer = Spaced(Likelihood(n_states=n_states), growth)
+    clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
     return Agent(clusterer, Optimism(sets, delta), Doubling(), name="lc-ucrl")
 
 
@@ -151,7 +153,7 @@ def LCPSRL(  # noqa: N802 - the name of an agent
     n_states, growth
         As for `LCUCRL`.
     """
-    clusterer = Spaced(Likelihood(n_states=n_states), growth)
+    clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
     return Agent(clusterer, Posterior(prior, rewards), Doubling(grow=1), name="lc-psrl")
 
 

@@ -35,6 +35,7 @@ ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
 """The Dirichlet parameters of moves that are tried: from 1 down to about 0.0007."""
 
 _TABLE_SIZE = 4096  # counts below this are looked up
+_SMALL_RISE = 16  # factors up to which a product is faster than two gamma functions
 
 
 class Rule(NamedTuple):
@@ -197,6 +198,60 @@ def reward_term(
         spread = max(squares - total * total / visits, 0.0)
         return -0.5 * visits * math.log((spread + rate) / (visits + 1.0)) - 2.0 * rule.cost
     return 0.0
+
+
+@kernel
+def log_rise(x: float, n: float) -> float:
+    """Return log gamma(x + n) - log gamma(x) for a whole n: one logarithm where n is small."""
+    if n > _SMALL_RISE:
+        return log_gamma(x + n) - log_gamma(x)
+    product = 1.0
+    for i in range(int(n)):
+        product *= x + i
+    return math.log(product)
+
+
+@kernel
+def cell_gain(rule: Rule, n: int, more: int) -> float:
+    """By how much the term of a cell rises when its count does."""
+    if n + more < rule.table.size:
+        value: float = rule.table[n + more] - rule.table[n]
+        return value
+    if rule.integrated:
+        return log_rise(n + rule.alpha, float(more))
+    return cell_term(rule, n + more) - cell_term(rule, n)
+
+
+@kernel
+def row_gain(rule: Rule, total: int, more: int, n_groups: int) -> float:
+    """By how much the term of a row rises with its total."""
+    if rule.integrated:
+        return -log_rise(total + rule.alpha * n_groups, float(more))
+    return row_term(rule, total + more, n_groups) - row_term(rule, total, n_groups)
+
+
+@kernel
+def member_gain(rule: Rule, reached: int, more: int, size: int) -> float:
+    """By how much the term of a group rises when one joins that was reached ``more`` times."""
+    if rule.integrated and size > 0:
+        return math.log(size * (size + 1.0)) - log_rise(float(reached + size), more + 1.0)
+    return group_term(rule, reached + more, size + 1) - group_term(rule, reached, size)
+
+
+@kernel
+def reward_gain(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64]) -> float:
+    """By how much the term of rewards rises when ``more`` joins them."""
+    if rule.integrated and rule.reward_code == CATEGORICAL:
+        value = 0.0
+        visits = 0.5 * pay.size
+        joining = 0.0
+        for k in range(pay.size):
+            visits += pay[k]
+            joining += more[k]
+            if more[k] > 0:
+                value += log_rise(pay[k] + 0.5, more[k])
+        return value - log_rise(visits, joining)
+    return reward_term(rule, pay, more, 1) - reward_term(rule, pay, more, 0)
 
 
 @kernel

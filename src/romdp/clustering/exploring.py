@@ -1,7 +1,7 @@
 """Explore first, group when sure: the first phase of the two-phase agents."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -57,7 +57,8 @@ class UntilSure:
             return spaced.regroup(evidence, previous, rng)
         if not spaced.is_due(evidence):
             return previous
-        fit = self.clusterer.fit(evidence.counts, rng)
+        # What only the evidence bears out is never sure: do not spend time on it.
+        fit = replace(self.clusterer, evidence=False).fit(evidence.counts, rng)
         return fit.partition if self.is_sure(fit, evidence.counts) else nothing
 
     def is_sure(self, fit: LikelihoodFit, counts: Counts) -> bool:

@@ -7,8 +7,10 @@ transitions and rewards between groups, with its unknown numbers integrated out
 groups become one exactly if the data are more probable that way.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import REWARD_LAWS, read_reward_law
-from romdp.clustering.search import QUICKLY, SLOWLY, Grouping, Search
+from romdp.clustering.search import Grouping, Search
 from romdp.counts import Counts
 from romdp.errors import InvalidInputError
 from romdp.partition import Partition
@@ -30,9 +32,10 @@ _MANY, _FEW = 40, 10  # groups to start from when nothing is known of their numb
 _FEWEST = 8  # groups to start from, whatever is known
 _FEW_SWEEPS = 3  # before the first merges
 _WELL_SEEN = 15  # visits of an observation, on average, from which spectral starts are enough
-_LITTLE_SEEN, _HARDLY_SEEN = 6, 2  # visits below which annealing must be slow, or is in vain
-_FEW_GROUPS = (4, 8)  # sizes of annealed starts in between,
-_FEW_OBSERVATIONS = 5_000  # while they are affordable
+_LITTLE_SEEN, _HARDLY_SEEN = 6, 2  # visits between which the evidence decides; below it is in vain
+_RUNGS = (3, 5, 8, 13, 21, 34, 55)  # numbers of groups to measure it for,
+_FEW_OBSERVATIONS = 5_000  # while that is affordable,
+_SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # and how slowly a single fit does it, up to so many
 _LARGE = 64  # groups of a previous grouping beyond which only that one is improved
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
@@ -106,6 +109,10 @@ class Likelihood:
         were seen only a few times each.
     max_groups
         The search never looks at more groups than this.
+    evidence
+        Where observations were seen less than six times each, let the evidence choose the
+        number of groups (the score summed over all placings; see `Search.temper`). False: the
+        score of the best placing alone, which finds groups later, and takes less time.
 
     Notes
     -----
@@ -129,6 +136,7 @@ class Likelihood:
     penalty: str = "integrated"
     starts: int | None = None
     max_groups: int = 1024
+    evidence: bool = True
     needs: frozenset[str] = field(default=frozenset({"counts"}), init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -231,26 +239,53 @@ class Likelihood:
         return best
 
     def _with_few_visits(
-        self, search: Search, counts: Counts, best: Grouping, *others: Grouping
+        self, search: Search, counts: Counts, best: Grouping, kept: Grouping | None = None
     ) -> Grouping:
-        """Where visits are few, compare with others and with slowly annealed starts.
+        """Where visits are few, compare with slowly cooled starts, and with the last grouping.
 
-        The spectrum of few counts is noise; annealing finds groups well before it does. The score
-        of any one grouping then understates several groups against one: the evidence decides.
+        The spectrum of few counts is noise; cooling finds groups well before it does. The score
+        of any one placing then understates several groups against one: the evidence decides.
         """
         n_seen = len(search.seen)
-        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _WELL_SEEN * n_seen
-        if not few or n_seen > _FEW_OBSERVATIONS:
+        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _LITTLE_SEEN * n_seen
+        if not (few and self.evidence) or n_seen > _FEW_OBSERVATIONS:
             return best
-        temperatures = SLOWLY if counts.n_steps < _LITTLE_SEEN * n_seen else QUICKLY
-        if self.n_states is not None:
-            start = search.random(min(self.n_states, n_seen))
-            return _better(best, search.polish(search.anneal(start, temperatures)))
-        candidates = [best, *others]
-        for size in _FEW_GROUPS:
-            start = search.anneal(search.random(min(size, n_seen)), temperatures)
-            candidates += [start, search.polish(start)]
-        return max(candidates, key=search.evidence)
+        borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
+        if borne_out or self.n_states is not None:  # the number of groups is not in doubt
+            start, _ = search.temper(best.n_groups)
+            return _better(best, search.polish(start))
+        if kept is None:
+            return self._by_evidence(search, [best], exactly=True)
+        return self._by_evidence(search, [best, kept], exactly=False)
+
+    def _by_evidence(self, search: Search, found: list[Grouping], *, exactly: bool) -> Grouping:
+        """Choose the number of groups by its evidence, then the best placing of so many.
+
+        Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
+        the numbers beside the best one, and measures each with less noise (about 5 otherwise).
+        """
+        measured: dict[int, float] = {}
+        slowness = _SLOWNESS if exactly and len(search.seen) <= _FEW_FOR_SLOWNESS else 1
+
+        def evidence(size: int) -> float:
+            if size not in measured:
+                grouping, measured[size] = search.temper(size, slowness)
+                found.append(grouping)
+            return measured[size]
+
+        most = min(len(search.seen), self.max_groups)
+        rungs = sorted({min(size, most) for size in _RUNGS})
+        for lower, upper in pairwise(rungs):
+            if evidence(upper) < evidence(lower):
+                break
+        for grouping in found:  # no placing is likelier than all of them
+            size = grouping.n_groups
+            measured[size] = max(measured.get(size, -math.inf), grouping.score)
+        size = max(measured, key=evidence)
+        for step in (-1, 1) if exactly else ():
+            while 1 < size + step <= most and evidence(size + step) > evidence(size):
+                size += step
+        return max((g for g in found if g.n_groups == size), key=lambda g: g.score)
 
     def _vary(self, search: Search, best: Grouping) -> Grouping:
         """Try annealed starts with about as many groups as were found: climbs may end too low."""

@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.blockmodel import Blocks, Rule, cell_term, group_term, reward_term, row_term
+from romdp.clustering.blockmodel import (
+    Blocks,
+    Rule,
+    cell_gain,
+    member_gain,
+    reward_gain,
+    row_gain,
+)
 from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import NO_REWARD
 from romdp.compiled import kernel
@@ -155,27 +162,20 @@ def gain(
     for i in range(profile.used[0]):
         a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         if t != group:
-            before = moves[group, a, t]
-            value += cell_term(rule, before + profile.leads[a, t]) - cell_term(rule, before)
+            value += cell_gain(rule, moves[group, a, t], profile.leads[a, t])
     for i in range(profile.used[1]):
         s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         if s != group:
-            before = moves[s, a, group]
-            value += cell_term(rule, before + profile.comes[s, a]) - cell_term(rule, before)
+            value += cell_gain(rule, moves[s, a, group], profile.comes[s, a])
     for a in range(n_actions):
         more = profile.leads[a, group] + profile.comes[group, a] + profile.loops[a]
-        before = moves[group, a, group]
-        value += cell_term(rule, before + more) - cell_term(rule, before)
+        if more > 0:
+            value += cell_gain(rule, moves[group, a, group], more)
         if profile.led[a] > 0:
-            before = blocks.out[group, a]
-            value += row_term(rule, before + profile.led[a], n_groups)
-            value -= row_term(rule, before, n_groups)
+            value += row_gain(rule, blocks.out[group, a], profile.led[a], n_groups)
         if rule.reward_code != NO_REWARD and parts[y, a].any():
-            value += reward_term(rule, blocks.pay[group, a], parts[y, a], 1)
-            value -= reward_term(rule, blocks.pay[group, a], parts[y, a], 0)
-    reached, size = blocks.into[group], blocks.size[group]
-    value += group_term(rule, reached + profile.used[2], size + 1)
-    return value - group_term(rule, reached, size)
+            value += reward_gain(rule, blocks.pay[group, a], parts[y, a])
+    return value + member_gain(rule, blocks.into[group], profile.used[2], blocks.size[group])
 
 
 @kernel

@@ -1,9 +1,11 @@
 """The search for the grouping with the highest score: climb, merge, split, from several starts."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import comb
 
 from romdp.clustering.blockmodel import (
     Blocks,
@@ -26,8 +28,8 @@ _MOST_SWEEPS = 50
 _FEW_SWEEPS = 3  # between merges
 QUICKLY = tuple(np.geomspace(2.0, 0.4, 20).tolist())
 """Temperatures of annealing that leave a local optimum."""
-SLOWLY = tuple(np.geomspace(1.2, 0.6, 200).tolist())
-"""Temperatures around that of the posterior itself: they find groups where visits are few."""
+_HOT, _WARM, _COLD = 30, 150, 20  # sweeps of cooling: while nothing forms, while groups do, after
+_FORMING = 0.7  # the inverse temperature from which on groups form, where visits are few
 _PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
 _SLACK = 30.0  # how far merging goes on below its best score, to show the curve
 _CORE, _CORE_DEGREE = 4000, 300  # observations to find groups by; transitions of each among them
@@ -161,6 +163,31 @@ class Search:
             current = self._scored(current.blocks)
         return self.climb(current)
 
+    def temper(self, n_groups: int, slowness: int = 1) -> tuple[Grouping, float]:
+        """Cool from infinite heat, which also measures the evidence for so many groups.
+
+        The evidence is the log probability of the data with so many groups, whoever is in which.
+        The score is that of the data with one placing z; where visits are few, many placings are
+        about as likely, and their sum is what speaks for or against a number of groups. With
+        Z(b) the sum of exp(b score(z)) over all z, log Z(0) counts them, log Z(1) is the
+        evidence, and in between log Z rises by the mean score at temperature 1 / b, which
+        cooling visits anyway (thermodynamic integration). Where groups form too fast for it, the
+        cooling lags and the evidence comes out too low, not too high. ``slowness`` multiplies the
+        sweeps, 200, and so the time.
+        """
+        hot = np.linspace(0.0, _FORMING, _HOT * slowness, endpoint=False)[1:]
+        warm = np.linspace(_FORMING, 1.0, _WARM * slowness)
+        current = self.random(n_groups)
+        evidence = _log_placings(len(self.seen), current.n_groups)
+        last = 0.0
+        for inverse in (*hot, *warm):
+            before = current.score
+            self._sweep(current, self.rng.permutation(self.seen), 1.0 / inverse)
+            current = self._scored(current.blocks)
+            evidence += 0.5 * (before + current.score) * (inverse - last)
+            last = inverse
+        return self.anneal(current, tuple(np.geomspace(1.0, 0.6, _COLD * slowness))), evidence
+
     def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
         """Place every seen observation that has no group yet, the most frequent first."""
         current = self.grouping(labels, n_groups)
@@ -185,17 +212,6 @@ class Search:
             margins,
         )
         return margins
-
-    def evidence(self, grouping: Grouping) -> float:
-        """Estimate the log probability of the data with so many groups, whoever is in which.
-
-        The score is that of the data with one grouping z; where visits are few, many groupings
-        are about as likely, and the sum over them is what speaks for or against a number of
-        groups. It is log p(data) = log p(data, z) - log p(z | data), where p(z | data) is
-        estimated by the product of each placing's probability given all others (Besag's
-        pseudo-likelihood). With many visits both are the same.
-        """
-        return grouping.score - float(np.log(self.margins(grouping)[self.seen, 1]).sum())
 
     def merge(self, start: Grouping) -> Grouping:
         """Merge and sweep in turn, down to the best number of groups or to the given one."""
@@ -291,3 +307,11 @@ class Search:
         start = np.full(len(labels), -1)
         start[seen & (labels >= 0)] = compact
         return self.complete(start, len(groups))
+
+
+def _log_placings(n_placed: int, n_groups: int) -> float:
+    """Log of the number of ways to place so many in so many groups, none of them empty."""
+    empty = np.arange(n_groups)
+    signs = np.where(empty % 2 == 0, 1.0, -1.0)
+    shares = comb(n_groups, empty) * signs * (1.0 - empty / n_groups) ** n_placed
+    return n_placed * math.log(n_groups) + math.log(shares.sum())

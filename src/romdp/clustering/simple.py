@@ -13,6 +13,7 @@ from romdp.triples import Triples
 from romdp.validation import real_number
 
 _COUNTS = frozenset({"counts"})
+_LITTLE_SEEN = 6  # steps for each observation: before, a clusterer may be asked more often
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,19 @@ class Spaced:
         Who is asked.
     growth
         It is asked at the first epoch after each power of ``growth``; larger than 1.
+    early_growth
+        The same until there are six steps for each observation, when every few visits more
+        change the answer; None: ``growth`` at all times.
     """
 
     clusterer: Clusterer
     growth: float = 1.25
+    early_growth: float | None = None
 
     def __post_init__(self) -> None:
         real_number(self.growth, "growth", 1, open_low=True)
+        if self.early_growth is not None:
+            real_number(self.early_growth, "early_growth", 1, open_low=True)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -123,7 +130,9 @@ class Spaced:
 
     def is_due(self, evidence: Evidence) -> bool:
         """Whether a power of ``growth`` lies between the start of the last epoch and now."""
-        return _power(evidence.step, self.growth) != _power(evidence.last_step, self.growth)
+        early = evidence.step < _LITTLE_SEEN * evidence.counts.n_observations
+        growth = self.early_growth if early and self.early_growth is not None else self.growth
+        return _power(evidence.step, growth) != _power(evidence.last_step, growth)
 
 
 def _power(step: int, growth: float) -> int:

@@ -21,7 +21,9 @@ from romdp.clustering.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD
 from romdp.compiled import kernel
 
 EXACT_LIMIT = 8
-"""Up to this many groups all are compared exactly; beyond, the best few by a linear estimate."""
+"""Up to this many groups all are compared exactly; beyond, the best few by a linear estimate.
+
+Draws are always among all groups."""
 
 _SHORTLIST = 5
 _ROUNDING = 1e-9
@@ -185,7 +187,7 @@ def sweep(
     for g in range(n_slots):
         if blocks.size[g] > 0 or is_allowed[g]:
             n_groups += 1
-    ranked = allowed.size == n_slots and n_slots > EXACT_LIMIT
+    ranked = allowed.size == n_slots and n_slots > EXACT_LIMIT and temperature == 0.0
     n_laws = n_slots if ranked else 0
     laws = Laws(
         np.empty((n_laws, n_actions, n_laws)),
