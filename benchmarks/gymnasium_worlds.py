@@ -1,6 +1,6 @@
 """Other people's environments, each state shown as one of many views: reward per step.
 
-python benchmarks/gymnasium_worlds.py [--seeds N] [--minutes M] [--only NAME ...] [--workers N]
+python benchmarks/gymnasium_worlds.py [--seeds N] [--minutes M] [--only NAME ...] [--agents ...]
 
 FrozenLake (slippery), CliffWalking and Taxi under `RichObservation` with 10 and 100 views per
 state, restarted at episode ends. The oracle is told the state behind each view. A run that takes
@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=list(STEPS))
+    parser.add_argument("--agents", nargs="*", default=["oracle-psrl", "lc-psrl", "psrl", "ucrl2"])
     arguments = parser.parse_args()
     cases = [
         {
@@ -71,7 +72,7 @@ def main() -> None:
         for environment in arguments.only
         for seed in range(arguments.seeds)
         for views in (10, 100)
-        for agent in ("oracle-psrl", "lc-psrl", "psrl", "ucrl2")
+        for agent in arguments.agents
         if agent != "ucrl2" or views == 10
     ]
     rows = run_all(measure, cases, arguments.out / "gymnasium.jsonl", arguments.workers)

@@ -21,6 +21,7 @@ from romdp.counting import (
     add_rewards,
     check_groups,
     checked_sparse,
+    compress,
     count_dense,
     count_sparse,
     count_visits,
@@ -265,7 +266,8 @@ class Counts:
     def matrix(self) -> Sparse:
         """Return the transitions as a sparse matrix, one row per pair, however they are kept."""
         if isinstance(self.transitions, np.ndarray):
-            return scipy.sparse.csr_array(self.transitions.reshape(-1, self.n_observations))
+            rows = self.transitions.reshape(-1, self.n_observations)
+            return compress(rows, min(rows.size, int(self.visits.sum())))
         return self.transitions
 
     def sparse(self) -> "Counts":

@@ -26,8 +26,9 @@ def test_every_recipe_is_an_agent():
         Known(LABELS), Optimism(sets, 0.1), Doubling(), name="oracle"
     )
     assert romdp.Oracle(LABELS, "posterior") == Agent(
-        Known(LABELS), Posterior(), Doubling(grow=1), name="oracle-psrl"
+        Known(LABELS), Posterior(), Doubling(grow=1, power=0.5), name="oracle-psrl"
     )
+    assert romdp.LCPSRL().stopping == Doubling.frequent() == Doubling(grow=1, power=0.5)
 
 
 def test_the_oracle_uses_the_constants_of_the_paper():

@@ -114,11 +114,20 @@ def test_ucrl2_alone_uses_the_constants_of_jaksch():
     assert romdp.UCRL2().stopping == Doubling(grow=None, eager=False)
 
 
-@pytest.mark.parametrize("labels", [np.arange(6), WORLD.labels], ids=["psrl", "oracle-psrl"])
-def test_posterior_epochs_end_as_those_of_tsde(labels):
-    """``t <= t_k + T_(k-1)`` and ``N_t(s, a) <= 2 N_k(s, a)`` for all pairs, else a new epoch."""
+@pytest.mark.parametrize(
+    ("agent", "labels", "power"),
+    [
+        (romdp.PSRL(), np.arange(6), 1.0),
+        (romdp.Oracle(WORLD.labels, "posterior"), WORLD.labels, 0.5),
+    ],
+    ids=["psrl", "oracle-psrl"],
+)
+def test_posterior_epochs_end_as_those_of_tsde(agent, labels, power):
+    """``t <= t_k + T_(k-1)`` and ``N_t(s, a) <= 2 N_k(s, a)`` for all pairs, else a new epoch.
+
+    The second rule is stricter for ours: ``N_t(s, a) <= N_k(s, a) + sqrt(N_k(s, a))``.
+    """
     steps = 3000
-    agent = romdp.Oracle(labels, planner="posterior")
     playing = romdp.epochs(agent, WORLD, steps, SEED)
     tables = [playing.state.table.copy() for _ in playing]
 
@@ -129,9 +138,9 @@ def test_posterior_epochs_end_as_those_of_tsde(labels):
     starts = []
     while t <= steps:
         last_length, begun = t - begun, t
-        at_start, table = counts.copy(), tables[len(starts)]
+        most, table = counts + counts**power, tables[len(starts)]
         starts.append(t - 1)
-        while t <= begun + last_length and (counts <= 2 * at_start).all() and t <= steps:
+        while t <= begun + last_length and (counts <= most).all() and t <= steps:
             action = table[place.observation]
             counts[labels[place.observation], action] += 1
             place.step(action)
@@ -167,6 +176,8 @@ def test_budgets_and_longest_epochs():
     visits = np.array([[0, 1], [2, 7]])
     assert Doubling().budget(visits).tolist() == [[1, 1], [2, 7]]
     assert Doubling(grow=1).budget(visits).tolist() == [[1, 2], [3, 8]]
+    assert Doubling.frequent().budget(visits).tolist() == [[1, 2], [2, 3]]
+    assert Doubling(power=0.5).budget(np.array([[0, 1, 24, 25]])).tolist() == [[1, 1, 4, 5]]
     assert Doubling().longest(10) == FOREVER
     assert [Doubling(grow=grow).longest(10) for grow in (0, 1, 5)] == [10, 11, 15]
 
@@ -183,3 +194,9 @@ def test_the_budget_of_observations_without_a_group():
 def test_a_rule_that_makes_no_sense_is_refused(grow):
     with pytest.raises(InvalidInputError, match="grow"):
         Doubling(grow=grow)
+
+
+@pytest.mark.parametrize("power", [0.0, -1.0, 1.5, np.nan, "1"])
+def test_a_power_that_makes_no_sense_is_refused(power):
+    with pytest.raises(InvalidInputError, match="power"):
+        Doubling(power=power)

@@ -40,6 +40,9 @@ def PSRL(  # noqa: N802 - the name of an agent
 ) -> Agent:
     """Posterior sampling on the observations with TSDE's stopping rule (Ouyang et al. 2017).
 
+    As published; ``dataclasses.replace(PSRL(), stopping=Doubling.frequent())`` draws more often,
+    as `LCPSRL` does.
+
     Parameters
     ----------
     prior, rewards
@@ -61,14 +64,14 @@ def Oracle(  # noqa: N802 - the name of an agent
     labels
         The true hidden states, ``world.labels``.
     planner
-        ``"optimism"`` (UCRL2), ``"posterior"`` (PSRL with TSDE's rule), or a planner.
+        ``"optimism"`` (UCRL2), ``"posterior"`` (posterior sampling as in `LCPSRL`), or a planner.
     confidence, delta
         For ``"optimism"``: as for `UCRL2`, with the paper's constants by default.
     """
     if isinstance(planner, str):
         choice(planner, "planner", ("optimism", "posterior"))
         if planner == "posterior":
-            return Agent(Known(labels), Posterior(), Doubling(grow=1), name="oracle-psrl")
+            return Agent(Known(labels), Posterior(), Doubling.frequent(), name="oracle-psrl")
         planner = Optimism(Hoeffding() if confidence is None else confidence, delta)
     return Agent(Known(labels), planner, Doubling(), name="oracle")
 
@@ -146,6 +149,8 @@ def LCPSRL(  # noqa: N802 - the name of an agent
 ) -> Agent:
     """Posterior sampling on groups found by likelihood: ours, and the one to begin with.
 
+    It draws more often than TSDE: see `Doubling.frequent`.
+
     Parameters
     ----------
     prior, rewards
@@ -154,7 +159,7 @@ def LCPSRL(  # noqa: N802 - the name of an agent
         As for `LCUCRL`.
     """
     clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
-    return Agent(clusterer, Posterior(prior, rewards), Doubling(grow=1), name="lc-psrl")
+    return Agent(clusterer, Posterior(prior, rewards), Doubling.frequent(), name="lc-psrl")
 
 
 def TwoPhase(  # noqa: N802 - the name of an agent

@@ -55,4 +55,4 @@ class Informed:
 def agent_of(model: "LatentModel") -> Agent:
     """Make the agent: the grouping of the model, posterior sampling, its counts to begin with."""
     planner = Informed(Posterior(), model.counts)
-    return Agent(Known(model.partition), planner, Doubling(grow=1), name="lc-psrl-from-logs")
+    return Agent(Known(model.partition), planner, Doubling.frequent(), name="lc-psrl-from-logs")
