@@ -2,6 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -211,3 +212,35 @@ def test_hashed_counts_group_as_dense_ones_do(monkeypatch, labels):
     grouping = Partition(labels)
     assert hashed.counts.group(grouping) == dense.counts.group(grouping)
     assert hashed.counts == dense.counts
+
+
+@pytest.mark.parametrize("n_observations", [12, 3_000], ids=["dense", "hashed"])
+def test_groups_are_counted_from_where_they_were(n_observations):
+    """Step by step, with groupings that stay, change, leave some out, and epochs of any length."""
+    rng = np.random.default_rng(0)
+    recorder = Recorder(n_observations, 2)
+    groupings = [Partition(rng.integers(-1, 4, n_observations)) for _ in range(3)]
+    groupings.append(Partition.singletons(n_observations))
+    for call in range(40):
+        length = 5_000 if call % 10 == 9 else int(rng.integers(0, 60))
+        for _ in range(length):
+            y, y2 = rng.integers(0, n_observations, 2)
+            recorder.record(int(y), int(rng.integers(2)), float(rng.random()), int(y2))
+        for _ in range(1 + call % 2):  # also twice without a step in between
+            grouping = groupings[(call // 3) % 4]
+            found, expected = recorder.group(grouping), recorder.counts.group(grouping)
+            np.testing.assert_array_equal(found.visits, expected.visits)
+            np.testing.assert_array_equal(found.reward_sums, expected.reward_sums)
+            np.testing.assert_array_equal(found.reward_squares, expected.reward_squares)
+            assert (found.matrix() != expected.matrix()).nnz == 0
+            assert found.is_sparse == expected.is_sparse == scipy.sparse.issparse(found.transitions)
+
+
+def test_groups_counted_earlier_stay_as_they_were():
+    recorder = Recorder(4, 1)
+    grouping = Partition([0, 0, 1, 1])
+    recorder.record(0, 0, 1.0, 2)
+    first = recorder.group(grouping)
+    recorder.record(0, 0, 1.0, 2)
+    assert recorder.group(grouping).transitions[0, 0, 1] == 2
+    assert first.transitions[0, 0, 1] == 1

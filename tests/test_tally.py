@@ -121,3 +121,23 @@ def test_counts_beyond_32_bits():
     tally = Tally.from_items(SPARSE, as_keys([5]), as_keys([10**12]))
     tally.add(as_keys([5]))
     assert counted(tally) == {5: 10**12 + 1}
+
+
+@pytest.mark.parametrize("n_keys", [100, tally.DENSE_LIMIT + 1])
+def test_notes_hold_the_keys_since_the_last_look(n_keys):
+    noting = Tally(n_keys)
+    assert noting.noted() is None  # nobody takes notes yet
+    noting.add(np.array([7]))
+    noting.take_notes(3)
+    assert noting.noted().tolist() == []
+    for keys in ([5, 7], [7, 7, 9], []):
+        noting.add(np.array(keys, np.int64))
+        assert noting.noted().tolist() == keys
+    noting.add(np.arange(4))
+    assert noting.noted() is None  # one too many
+    noting.add(np.array([1]))
+    assert noting.noted().tolist() == [1]
+    keys, counts = noting.items()
+    assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == {
+        0: 1, 1: 2, 2: 1, 3: 1, 5: 1, 7: 4, 9: 1,
+    }  # fmt: skip

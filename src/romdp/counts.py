@@ -297,7 +297,6 @@ class Counts:
         if partition.is_identity:
             return self
         n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
-        visits, sums, squares = self.group_pairs(partition)
         transitions: Transitions
         if isinstance(self.transitions, np.ndarray):
             transitions = np.zeros((n_groups, n_actions, n_groups), np.int64)
@@ -305,17 +304,17 @@ class Counts:
         else:
             large = _is_large(n_groups, n_actions)
             transitions = group_sparse(self.transitions, labels, n_groups, n_actions, large)
-        return self._make(visits, transitions, sums, squares)
+        return self.group_with(partition, transitions)
 
-    def group_pairs(self, partition: Partition) -> tuple[Ints, Floats, Floats]:
-        """Return visits, reward sums and reward squares of the groups."""
+    def group_with(self, partition: Partition, transitions: Transitions) -> "Counts":
+        """Count groups whose transitions somebody else has added up."""
         check_groups(partition, self.n_observations)
         visits = np.zeros((partition.n_clusters, self.n_actions), np.int64)
         sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
         group_pairs(self.visits, partition.labels, visits)
         group_pairs(self.reward_sums, partition.labels, sums)
         group_pairs(self.reward_squares, partition.labels, squares)
-        return visits, sums, squares
+        return Counts._make(visits, transitions, sums, squares)
 
     def __add__(self, other: "Counts") -> "Counts":
         if not isinstance(other, Counts):

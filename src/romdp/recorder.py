@@ -96,6 +96,17 @@ def _group_keys(
                 out[labels[unit], action, labels[following]] += counts[slot]
 
 
+@kernel
+def _add_noted(noted: NDArray[np.int64], labels: NDArray[np.int64], out: NDArray[np.int64]) -> None:
+    """Add transitions given by their keys to those of groups."""
+    n_units, n_actions = labels.size, out.shape[1]
+    for key in noted:
+        cell, following = divmod(key, n_units)
+        unit, action = divmod(cell, n_actions)
+        if labels[unit] >= 0 and labels[following] >= 0:
+            out[labels[unit], action, labels[following]] += 1
+
+
 class HashedCounts(Counts):
     """Counts whose transitions stay in the hash table until somebody asks for them.
 
@@ -147,10 +158,12 @@ class HashedCounts(Counts):
         keys = self._tally.keys
         if keys is None or partition.is_identity or size * actions * size > DENSE_LIMIT:
             return super().group(partition)
-        visits, sums, squares = self.group_pairs(partition)
         transitions = np.zeros((size, actions, size), np.int64)
         _group_keys(keys, self._tally.counts, partition.labels, transitions)
-        return self._make(visits, transitions, sums, squares)
+        return self.group_with(partition, transitions)
+
+
+_NOTED = 2**12  # steps of an epoch up to which groups are counted from where they were
 
 
 class Recorder:
@@ -174,6 +187,7 @@ class Recorder:
         self.reward_sums = np.zeros(cells, np.float64)
         self.reward_squares = np.zeros(cells, np.float64)
         self.pairs = Tally(cells * n_observations)
+        self._grouped: tuple[Partition, NDArray[np.int64]] | None = None  # transitions of groups
         self.symbol: NDArray[np.int64] | None = None
         self.symbol_action = np.empty(0, np.int64)
         self.triples_tally = Tally(0)
@@ -243,6 +257,27 @@ class Recorder:
             return Counts.from_cells(*cells, self.pairs.counts, *rewards)
         return HashedCounts.of_tally(*cells, self.pairs, *rewards)
 
+    def group(self, partition: Partition) -> Counts:
+        """Count groups instead of observations, like ``counts.group(partition)``.
+
+        While the grouping stays the same, only the steps since the last call are added to what
+        was counted then; an agent asks at every epoch, and a pass over all counts would be most
+        of its time where observations are many.
+        """
+        counts, noted, known = self.counts, self.pairs.noted(), self._grouped
+        if known is not None and noted is not None and known[0] == partition:
+            transitions = known[1].copy()
+            _add_noted(noted, partition.labels, transitions)
+            grouped = counts.group_with(partition, transitions)
+        else:
+            grouped = counts.group(partition)
+        self._grouped = None
+        if isinstance(grouped.transitions, np.ndarray) and not partition.is_identity:
+            self._grouped = (partition, grouped.transitions)
+            if noted is None:
+                self.pairs.take_notes(_NOTED)
+        return grouped
+
     @property
     def triples(self) -> Triples:
         """The triple counts since `watch_triples`, in symbols."""
@@ -288,6 +323,7 @@ class Recorder:
         self.reward_sums = self.reward_sums.reshape(-1, actions)[kept].ravel()
         self.reward_squares = self.reward_squares.reshape(-1, actions)[kept].ravel()
         self.units, self.n_units = grouping.labels, size
+        self._grouped = None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold, copied: later steps do not change it."""

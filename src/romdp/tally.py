@@ -24,7 +24,15 @@ _SMALLEST_TABLE = 2**12
 def add(
     keys: NDArray[np.int64] | None, counts: NDArray[np.int64], used: NDArray[np.int64], key: int
 ) -> None:
-    """Count one key. ``keys`` is None for a plain array; a hash table must have a free slot."""
+    """Count one key. ``keys`` is None for a plain array; a hash table must have a free slot.
+
+    ``used[0]`` is the number of slots used. If there is more room in ``used``, ``used[1]`` is the
+    number of keys added since somebody last looked, and these keys follow while they fit.
+    """
+    if used.size > 1:
+        used[1] += 1
+        if used[1] < used.size - 1:
+            used[used[1] + 1] = key
     if keys is None:
         counts[key] += 1
     else:
@@ -128,6 +136,20 @@ class Tally:
         if keys is not None and is_full(keys, self.used):
             _move(keys, counts, self._new_table(2 * keys.size), self.counts)
 
+    def take_notes(self, room: int) -> None:
+        """From now on, remember the latest keys too, up to ``room`` of them."""
+        self.used = np.append(self.used[0], np.zeros(1 + room, np.int64))
+
+    def noted(self) -> NDArray[np.int64] | None:
+        """Return the keys added since the last call, in order, or None if they did not fit.
+
+        Without `take_notes` there are none to return.
+        """
+        if self.used.size == 1:
+            return None
+        number, self.used[1] = int(self.used[1]), 0
+        return self.used[2 : 2 + number].copy() if number <= self.used.size - 2 else None
+
     def items(self, *, ordered: bool = True) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the keys that occurred, ascending unless not ``ordered``, and their counts."""
         if self.keys is None:
@@ -142,7 +164,7 @@ class Tally:
         if self.keys is not None:
             self.keys.fill(_EMPTY)
         self.counts.fill(0)
-        self.used.fill(0)
+        self.used[:2] = 0
 
     @classmethod
     def from_items(cls, n_keys: int, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:

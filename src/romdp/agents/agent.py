@@ -128,7 +128,7 @@ class AgentState:
         partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
         plan, visits = _NOTHING, np.zeros((0, recorder.n_actions), np.int64)
         if partition.n_clusters > 0:
-            counts = self._count(partition, evidence.counts)
+            counts = self._count(partition)
             visits = counts.visits
             plan = agent.planner.plan(
                 counts,
@@ -144,10 +144,10 @@ class AgentState:
         if self._watches:
             recorder.watch_triples(partition.labels, plan.policy)
 
-    def _count(self, partition: Partition, counts: Counts) -> Counts:
+    def _count(self, partition: Partition) -> Counts:
         """Return the counts of the groups, by the rule of the agent."""
         if self.agent.counting == "pooled":
-            return counts.group(partition)
+            return self.recorder.group(partition)
         if partition != self.partition:
             if not self.partition.refines(partition):
                 raise InvalidInputError(
