@@ -1,12 +1,14 @@
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 
-from romdp import randomness
+from romdp import compiled, randomness
 from romdp.compiled import kernel, on_compilation
 
 DRAW = """
@@ -96,3 +98,30 @@ def test_only_our_kernels_are_reported_and_only_when_compiled():
     compiled(1.5)  # another type: it compiles again, and nobody listens
     assert seen == ["ours"]
     assert randomness.as_uniform.py_func.__module__ == "romdp.randomness"
+
+
+def test_a_kernel_is_compiled_again_if_one_that_it_calls_has_changed(tmp_path):
+    """``count_step`` calls ``add`` of another file; numba alone would go on with the old one."""
+    package = tmp_path / "romdp"
+    shutil.copytree(
+        Path(compiled.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from romdp.recorder import Recorder\n"
+        "recorder = Recorder(2, 1)\n"
+        "recorder.record(0, 0, 1.0, 1)\n"
+        "print(recorder.counts.transitions.ravel().tolist())"
+    )
+    assert run(code, tmp_path / "cache")[0] == "[0, 1, 0, 0]"
+    tally = package / "tally.py"
+    tally.write_text(tally.read_text().replace("counts[key] += 1", "counts[key] += 2"))
+    assert run(code, tmp_path / "cache")[0] == "[0, 2, 0, 0]"
+
+
+def test_the_stamp_of_a_file_is_that_of_all_it_imports(tmp_path):
+    file = tmp_path / "user.py"
+    file.write_text("import romdp.links\nfrom romdp.clustering.profiles import (\n    gain,\n)\n")
+    names = {name for name, _, _ in compiled.source_stamp(file)}
+    assert {"user.py", "profiles.py", "blockmodel.py", "links.py", "compiled.py"} <= names
+    assert "cli.py" not in names
