@@ -1,3 +1,4 @@
+import math
 from itertools import product
 
 import numpy as np
@@ -7,7 +8,7 @@ from scipy.special import logsumexp
 
 from romdp.clustering.links import Links
 from romdp.clustering.rewardlaw import read_reward_law
-from romdp.clustering.search import Search
+from romdp.clustering.search import Search, _log_placings
 from romdp.counts import Counts
 from romdp.partition import Partition
 from romdp.worlds.random import random_romdp
@@ -79,6 +80,22 @@ def test_tempering_measures_the_sum_over_all_placings(n_observations, n_groups):
     assert grouping.n_groups == n_groups
     assert evidence == pytest.approx(logsumexp(scores), abs=0.1)
     assert max(scores) < evidence - 0.3  # the sum is not its largest term
+
+
+@pytest.mark.parametrize(("n_placed", "n_groups", "ways"), [
+    (1, 1, 1), (4, 2, 14), (5, 3, 150), (3, 3, 6), (6, 6, 720), (20, 19, 23112569077678080000),
+])  # fmt: skip
+def test_ways_to_place_in_groups_none_of_them_empty(n_placed, n_groups, ways):
+    assert _log_placings(n_placed, n_groups) == pytest.approx(math.log(ways), abs=1e-9)
+
+
+def test_tempering_copes_with_nearly_as_many_groups_as_observations():
+    search = search_of(walk(0, n_observations=40))
+    n_seen = len(search.seen)
+    for n_groups in (n_seen - 6, n_seen - 1, n_seen):
+        grouping, evidence = search.temper(n_groups)
+        assert grouping.n_groups == n_groups
+        assert np.isfinite(evidence)
 
 
 def test_the_evidence_for_one_group_is_its_score(counts):

@@ -1,11 +1,10 @@
 """The search for the grouping with the highest score: climb, merge, split, from several starts."""
 
-import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from romdp.clustering.blockmodel import (
     Blocks,
@@ -309,9 +308,16 @@ class Search:
         return self.complete(start, len(groups))
 
 
+@lru_cache(maxsize=64)
 def _log_placings(n_placed: int, n_groups: int) -> float:
-    """Log of the number of ways to place so many in so many groups, none of them empty."""
-    empty = np.arange(n_groups)
-    signs = np.where(empty % 2 == 0, 1.0, -1.0)
-    shares = comb(n_groups, empty) * signs * (1.0 - empty / n_groups) ** n_placed
-    return n_placed * math.log(n_groups) + math.log(shares.sum())
+    """Log of the number of ways to place so many in so many groups, none of them empty.
+
+    The last one placed goes to one of the groups, which is empty before or not.
+    """
+    log_groups = np.log(np.arange(1, n_groups + 1))
+    ways = np.full(n_groups + 1, -np.inf)  # by the number of groups, from none on
+    ways[0] = 0.0
+    for _ in range(n_placed):
+        ways[1:] = log_groups + np.logaddexp(ways[1:], ways[:-1])
+        ways[0] = -np.inf
+    return float(ways[-1])
