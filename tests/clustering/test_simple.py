@@ -148,6 +148,28 @@ def test_a_spaced_clusterer_may_be_asked_more_often_early():
     assert due == [1, 2, 4, 8, 16, 64, 256]  # four observations: early ends at step 24
 
 
+def test_a_spaced_clusterer_is_asked_when_many_are_without_a_group():
+    inner = Says((0, 0, 0, 0))
+    spaced = Spaced(inner, growth=1e9)
+    some = Partition([0, 0, -1, -1])
+    for met, asked in ((49, 0), (50, 1)):
+        counts = romdp.Counts(
+            np.array([[500], [500], [met], [0]]), np.zeros((4, 1, 4), int), *np.zeros((2, 4, 1))
+        )
+        spaced.regroup(Evidence(counts, step=2_000, last_step=1_999), some, RNG)
+        assert len(inner.shown) == asked
+    many = Partition(np.r_[np.zeros(400, int), -1])
+    visits = np.r_[np.ones(400, int), 99][:, None]
+    for more, asked in ((0, 1), (1, 2)):
+        counts = romdp.Counts(
+            visits + more * (many.labels < 0)[:, None],
+            np.zeros((401, 1, 401), int),
+            *np.zeros((2, 401, 1)),
+        )
+        spaced.regroup(Evidence(counts, step=2_000, last_step=1_999), many, RNG)
+        assert len(inner.shown) == asked
+
+
 def test_a_spaced_agent_regroups_seldom():
     inner = Says((0, 0, 0, 1, 1, 1, 2, 2, 2))
     agent = romdp.Agent(clusterer=Spaced(inner, growth=4.0))

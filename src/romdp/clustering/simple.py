@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.counts import Counts
 from romdp.errors import InvalidInputError
 from romdp.partition import Partition
 from romdp.triples import Triples
 from romdp.validation import real_number
 
 _COUNTS = frozenset({"counts"})
+_BLIND_VISITS, _BLIND_SHARE = 50, 0.25  # visits without a group: at least, for each with one
 _LITTLE_SEEN = 6  # steps for each observation: before, a clusterer may be asked more often
 
 
@@ -95,6 +97,10 @@ class Chain:
 class Spaced:
     """A clusterer that is asked only when the steps have grown by a factor since it last was.
 
+    It is also asked when observations without a group have been met often since: 50 times, and as
+    often as a quarter of the number that have one. An agent that leaves the part of the world it
+    knew would else act blindly for as long as it had stayed there.
+
     Parameters
     ----------
     clusterer
@@ -124,7 +130,7 @@ class Spaced:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Ask the clusterer if it is due."""
-        if not self.is_due(evidence):
+        if not (self.is_due(evidence) or _is_blind(evidence.counts, previous)):
             return previous
         return self.clusterer.regroup(evidence, previous, rng)
 
@@ -133,6 +139,15 @@ class Spaced:
         early = evidence.step < _LITTLE_SEEN * evidence.counts.n_observations
         growth = self.early_growth if early and self.early_growth is not None else self.growth
         return _power(evidence.step, growth) != _power(evidence.last_step, growth)
+
+
+def _is_blind(counts: Counts, grouping: Partition) -> bool:
+    """Whether observations without a group have been met often."""
+    if counts.n_observations != grouping.n_observations:
+        return False  # an agent that counts groups alone
+    missing = grouping.labels < 0
+    met = int(counts.visits[missing].sum()) if missing.any() else 0
+    return met >= max(_BLIND_VISITS, _BLIND_SHARE * np.count_nonzero(~missing))
 
 
 def _power(step: int, growth: float) -> int:
