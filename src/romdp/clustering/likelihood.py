@@ -32,8 +32,9 @@ _MANY, _FEW = 40, 10  # groups to start from when nothing is known of their numb
 _FEWEST = 8  # groups to start from, whatever is known
 _FEW_SWEEPS = 3  # before the first merges
 _WELL_SEEN = 15  # visits of an observation, on average, from which spectral starts are enough
-_LITTLE_SEEN, _HARDLY_SEEN = 6, 2  # visits between which the evidence decides; below it is in vain
-_RUNGS = (3, 5, 8, 13, 21, 34, 55)  # numbers of groups to measure it for,
+_HARDLY_SEEN = 2  # visits from which on the evidence decides, up to `_WELL_SEEN`
+_LITTLE_SEEN = 6  # visits up to which it is worth more time
+_RUNGS = (3, 5, 8, 13, 21)  # numbers of groups to measure it for,
 _FEW_OBSERVATIONS = 5_000  # while that is affordable,
 _SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # and how slowly a single fit does it, up to so many
 _LARGE = 64  # groups of a previous grouping beyond which only that one is improved
@@ -110,7 +111,7 @@ class Likelihood:
     max_groups
         The search never looks at more groups than this.
     evidence
-        Where observations were seen less than six times each, let the evidence choose the
+        Where observations were seen less than 15 times each, let the evidence choose the
         number of groups (the score summed over all placings; see `Search.temper`). False: the
         score of the best placing alone, which finds groups later, and takes less time.
 
@@ -247,25 +248,28 @@ class Likelihood:
         of any one placing then understates several groups against one: the evidence decides.
         """
         n_seen = len(search.seen)
-        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _LITTLE_SEEN * n_seen
-        if not (few and self.evidence) or n_seen > _FEW_OBSERVATIONS:
+        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _WELL_SEEN * n_seen
+        affordable = n_seen <= _FEW_OBSERVATIONS and best.n_groups <= _RUNGS[-1]
+        if not (self.evidence and few and affordable):
             return best
+        little = counts.n_steps < _LITTLE_SEEN * n_seen
         borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
         if borne_out or self.n_states is not None:  # the number of groups is not in doubt
-            start, _ = search.temper(best.n_groups)
-            return _better(best, search.polish(start))
-        if kept is None:
-            return self._by_evidence(search, [best], exactly=True)
-        return self._by_evidence(search, [best, kept], exactly=False)
+            return _better(best, search.polish(search.temper(best.n_groups)[0])) if little else best
+        if kept is not None:
+            return self._by_evidence(search, [best, kept], exactly=False)
+        slowness = _SLOWNESS if little and n_seen <= _FEW_FOR_SLOWNESS else 1
+        return self._by_evidence(search, [best], slowness, exactly=True)
 
-    def _by_evidence(self, search: Search, found: list[Grouping], *, exactly: bool) -> Grouping:
+    def _by_evidence(
+        self, search: Search, found: list[Grouping], slowness: int = 1, *, exactly: bool
+    ) -> Grouping:
         """Choose the number of groups by its evidence, then the best placing of so many.
 
         Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
-        the numbers beside the best one, and measures each with less noise (about 5 otherwise).
+        the numbers beside the best one. The noise of each is about 5, less with more slowness.
         """
         measured: dict[int, float] = {}
-        slowness = _SLOWNESS if exactly and len(search.seen) <= _FEW_FOR_SLOWNESS else 1
 
         def evidence(size: int) -> float:
             if size not in measured:
