@@ -269,23 +269,26 @@ class Likelihood:
         Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
         the numbers beside the best one. The noise of each is about 5, less with more slowness.
         """
-        measured: dict[int, float] = {}
+        least: dict[int, float] = {}  # by number of groups: no placing is likelier than all
+        for grouping in found:
+            size = grouping.n_groups
+            least[size] = max(least.get(size, -math.inf), grouping.score)
+        measured = set[int]()
 
         def evidence(size: int) -> float:
             if size not in measured:
-                grouping, measured[size] = search.temper(size, slowness)
+                grouping, value = search.temper(size, slowness)
                 found.append(grouping)
-            return measured[size]
+                measured.add(size)
+                least[size] = max(least.get(size, -math.inf), value, grouping.score)
+            return least[size]
 
         most = min(len(search.seen), self.max_groups)
         rungs = sorted({min(size, most) for size in _RUNGS})
         for lower, upper in pairwise(rungs):
             if evidence(upper) < evidence(lower):
                 break
-        for grouping in found:  # no placing is likelier than all of them
-            size = grouping.n_groups
-            measured[size] = max(measured.get(size, -math.inf), grouping.score)
-        size = max(measured, key=evidence)
+        size = max(least, key=lambda n_groups: least[n_groups])
         for step in (-1, 1) if exactly else ():
             while 1 < size + step <= most and evidence(size + step) > evidence(size):
                 size += step
