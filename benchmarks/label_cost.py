@@ -12,6 +12,7 @@ import argparse
 
 import numpy as np
 from grid import interval
+from likelihood_agents import gaps
 
 import romdp
 
@@ -23,7 +24,7 @@ def label_cost(observations: int, seed: int, steps: int) -> list[float]:
     world = romdp.worlds.random_romdp(5, 4, observations, seed=seed)
     hidden, rng = world.hidden, np.random.default_rng(seed)
     worth = hidden.reward + hidden.transition @ hidden.bias
-    gaps = hidden.gain + hidden.bias[:, None] - worth
+    gap = gaps(hidden)
     move, paid, unpaid = (
         np.log(np.maximum(law, 1e-300))
         for law in (hidden.transition, hidden.reward, 1.0 - hidden.reward)
@@ -35,7 +36,7 @@ def label_cost(observations: int, seed: int, steps: int) -> list[float]:
     for step in range(1, steps + 1):
         weight = np.exp(belief[seen] - belief[seen].max())
         action = int(np.argmax(weight @ worth))
-        lost += gaps[state, action]
+        lost += gap[state, action]
         pays = rng.random() < hidden.reward[state, action]
         following = int(np.searchsorted(ladder[state, action], rng.random()))
         next_seen = int(np.searchsorted(shown[following], rng.random()))

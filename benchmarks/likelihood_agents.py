@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from genie import misplaced
 from grid import interval, ratio_interval, run_all, score_playing
+from numpy.typing import NDArray
 
 import romdp
 from romdp import Hoeffding
@@ -93,9 +94,12 @@ def gap_regret(world: romdp.ROMDP, counts: romdp.Counts) -> float:
     terms are a martingale and a bounded rest, so both sums have the same mean but for that rest.
     The martingale is of the order of the square root of the steps: some hundred here.
     """
-    hidden = world.hidden
-    gaps = hidden.gain + hidden.bias[:, None] - hidden.reward - hidden.transition @ hidden.bias
-    return float((counts.visits * gaps[world.labels]).sum())
+    return float((counts.visits * gaps(world.hidden)[world.labels]).sum())
+
+
+def gaps(mdp: romdp.MDP) -> NDArray[np.float64]:
+    """Return what each action of each state loses in the long run against the best one."""
+    return mdp.gain + mdp.bias[:, None] - mdp.reward - mdp.transition @ mdp.bias
 
 
 def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:

@@ -50,6 +50,7 @@ def _restamp(compiled: Any, path: Path) -> None:
         file._source_stamp = source_stamp(path)
 
 
+@cache
 def source_stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Return name, time and size of a file of romdp and of all files of romdp that it imports."""
     waiting, found = [path], {path}

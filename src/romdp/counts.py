@@ -266,8 +266,7 @@ class Counts:
     def matrix(self) -> Sparse:
         """Return the transitions as a sparse matrix, one row per pair, however they are kept."""
         if isinstance(self.transitions, np.ndarray):
-            rows = self.transitions.reshape(-1, self.n_observations)
-            return compress(rows, min(rows.size, int(self.visits.sum())))
+            return compress(self.transitions.reshape(-1, self.n_observations))
         return self.transitions
 
     def sparse(self) -> "Counts":

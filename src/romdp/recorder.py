@@ -86,7 +86,7 @@ def _group_keys(
     labels: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> None:
-    """Add the entries of a hash table up to transitions of groups."""
+    """Add keys and their counts, such as those of a hash table, to transitions of groups."""
     n_units, n_actions = labels.size, out.shape[1]
     for slot in range(keys.size):
         if counts[slot] > 0:
@@ -94,17 +94,6 @@ def _group_keys(
             unit, action = divmod(cell, n_actions)
             if labels[unit] >= 0 and labels[following] >= 0:
                 out[labels[unit], action, labels[following]] += counts[slot]
-
-
-@kernel
-def _add_noted(noted: NDArray[np.int64], labels: NDArray[np.int64], out: NDArray[np.int64]) -> None:
-    """Add transitions given by their keys to those of groups."""
-    n_units, n_actions = labels.size, out.shape[1]
-    for key in noted:
-        cell, following = divmod(key, n_units)
-        unit, action = divmod(cell, n_actions)
-        if labels[unit] >= 0 and labels[following] >= 0:
-            out[labels[unit], action, labels[following]] += 1
 
 
 class HashedCounts(Counts):
@@ -267,7 +256,7 @@ class Recorder:
         counts, noted, known = self.counts, self.pairs.noted(), self._grouped
         if known is not None and noted is not None and known[0] == partition:
             transitions = known[1].copy()
-            _add_noted(noted, partition.labels, transitions)
+            _group_keys(noted, np.ones_like(noted), partition.labels, transitions)
             grouped = counts.group_with(partition, transitions)
         else:
             grouped = counts.group(partition)
