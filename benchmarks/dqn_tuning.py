@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from romdp.baselines import play_baseline
 
 import romdp
-from romdp.baselines import play_baseline
 
 SIZES = (5, 4, 20)  # X, A, Y
 SEEDS = (1000, 1001)  # of the world and of the run; not those that results are reported on

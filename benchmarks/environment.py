@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from romdp.romdp import ROMDP
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.random import random_romdp
 from romdp.worlds.registration import register_environments

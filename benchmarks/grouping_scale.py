@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from romdp.clustering.likelihood import Likelihood
-from romdp.counts import Counts
-from romdp.partition import Partition
-from romdp.romdp import ROMDP
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import Simulator
 

@@ -21,9 +21,9 @@ import numpy as np
 from grid import run_all
 
 import romdp
-from romdp.chains import gain_and_bias
-from romdp.model.checks import ALIKE
-from romdp.solvers import policy_iteration
+from romdp.exact.chains import gain_and_bias
+from romdp.exact.solvers import policy_iteration
+from romdp.logs.model.checks import ALIKE
 
 NAMES = {"lake": "FrozenLake-v1", "taxi": "Taxi-v4"}
 TRAINING = {"lake": 50_000, "taxi": 150_000}  # half of what brings Q-learning near the best

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from romdp.logs.columns import Columns
-from romdp.logs.counting import count_logs
+from romdp.data.partition import Partition
 from romdp.logs.fitting import fit_counts
-from romdp.partition import Partition
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import count_logs
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import Simulator
 

@@ -18,8 +18,8 @@ import numba
 import numpy as np
 
 import romdp
-from romdp.recorder import Recorder
-from romdp.romdp import ROMDP
+from romdp.data.recorder import Recorder
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import Simulator
 

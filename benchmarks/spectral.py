@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.spectral import Spectral
-from romdp.counts import Counts
-from romdp.partition import Partition
-from romdp.romdp import ROMDP
-from romdp.triples import Triples
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.triples import Triples
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import Simulator
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.clustering.likelihood import Likelihood
-from romdp.counts import Counts
-from romdp.partition import Partition
-from romdp.romdp import ROMDP
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.named import symmetric_block
 from romdp.worlds.simulator import simulate
 

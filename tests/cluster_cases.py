@@ -18,13 +18,16 @@ def cluster(directory, workers=2):
     started = []
 
     def start(module, *arguments):
-        here = os.path.dirname(__file__)
+        here = os.path.dirname(__file__)  # and every folder of tests below it
+        path = os.pathsep.join(
+            [here, *(entry.path for entry in os.scandir(here) if entry.is_dir())]
+        )
         process = subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.{module}", *map(str, arguments)],
             cwd=directory,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": here},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
         )
         started.append(process)
         return process

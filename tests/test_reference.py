@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import romdp
-from romdp import errors
+from romdp.core import errors
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PAGES = sorted(REFERENCE.glob("*.rst"))
@@ -17,7 +17,7 @@ _LINE = re.compile(
     r"^\.\. (?:(currentmodule)|auto(module|class|function|exception)|py:(data)):: (\S+)$",
     re.MULTILINE,
 )
-SUBMODULES = ("baselines", "experiments", "logs", "model", "reports", "theory", "worlds")
+SUBMODULES = ("baselines", "experiments", "logs", "logs.model", "reports", "theory", "worlds")
 
 
 def documented(page):

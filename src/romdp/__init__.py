@@ -6,142 +6,63 @@ Everything public is reachable from here; a name is imported when it is first us
 
 from typing import TYPE_CHECKING
 
-from romdp.lazy import lazy
+from romdp.core.lazy import lazy
+from romdp.core.moved import find_moved_modules
 from romdp.worlds.registration import register_environments
 
 if TYPE_CHECKING:
-    from romdp import baselines, experiments, reports, theory, worlds
-    from romdp.agents.agent import Agent
-    from romdp.agents.planners import Optimism, Posterior
-    from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, Oracle, TwoPhase
-    from romdp.agents.stopping import Doubling
-    from romdp.checks import check_agent
-    from romdp.clustering.evidence import Evidence
-    from romdp.clustering.exploring import UntilSure
-    from romdp.clustering.likelihood import Likelihood
-    from romdp.clustering.offline import cluster
-    from romdp.clustering.overlap import Overlap
-    from romdp.clustering.simple import Chain, Known, Singletons, Spaced
-    from romdp.clustering.spectral import Spectral
-    from romdp.confidence import Bernstein, Hoeffding
-    from romdp.counts import Counts
-    from romdp.errors import ROMDPError
-    from romdp.logs import HiddenStates, apply_model, fit
-    from romdp.mdp import MDP
-    from romdp.model import LatentModel, load_model
-    from romdp.partition import Partition
-    from romdp.playing import Online, Run, epochs, play
-    from romdp.romdp import ROMDP
-    from romdp.trajectory import Trajectory
-    from romdp.triples import Triples
-    from romdp.vocabulary import Vocabulary
-    from romdp.worlds.simulator import Simulator, simulate
+    from romdp import experiments as experiments
+    from romdp import reports as reports
+    from romdp import theory as theory
+    from romdp import worlds as worlds
+    from romdp.agents.agent import Agent as Agent
+    from romdp.agents.planners import Optimism as Optimism
+    from romdp.agents.planners import Posterior as Posterior
+    from romdp.agents.recipes import LCPSRL as LCPSRL
+    from romdp.agents.recipes import LCUCRL as LCUCRL
+    from romdp.agents.recipes import PSRL as PSRL
+    from romdp.agents.recipes import SLUCRL as SLUCRL
+    from romdp.agents.recipes import UCRL2 as UCRL2
+    from romdp.agents.recipes import Oracle as Oracle
+    from romdp.agents.recipes import TwoPhase as TwoPhase
+    from romdp.agents.stopping import Doubling as Doubling
+    from romdp.clustering.evidence import Evidence as Evidence
+    from romdp.clustering.exploring import UntilSure as UntilSure
+    from romdp.clustering.likelihood import Likelihood as Likelihood
+    from romdp.clustering.offline import cluster as cluster
+    from romdp.clustering.overlap import Overlap as Overlap
+    from romdp.clustering.simple import Chain as Chain
+    from romdp.clustering.simple import Known as Known
+    from romdp.clustering.simple import Singletons as Singletons
+    from romdp.clustering.simple import Spaced as Spaced
+    from romdp.clustering.spectral import Spectral as Spectral
+    from romdp.core.errors import ROMDPError as ROMDPError
+    from romdp.data.counts import Counts as Counts
+    from romdp.data.partition import Partition as Partition
+    from romdp.data.trajectory import Trajectory as Trajectory
+    from romdp.data.triples import Triples as Triples
+    from romdp.data.vocabulary import Vocabulary as Vocabulary
+    from romdp.exact.mdp import MDP as MDP
+    from romdp.exact.romdp import ROMDP as ROMDP
+    from romdp.logs import HiddenStates as HiddenStates
+    from romdp.logs import apply_model as apply_model
+    from romdp.logs import fit as fit
+    from romdp.logs.model import LatentModel as LatentModel
+    from romdp.logs.model import load_model as load_model
+    from romdp.planning.confidence import Bernstein as Bernstein
+    from romdp.planning.confidence import Hoeffding as Hoeffding
+    from romdp.playing import Online as Online
+    from romdp.playing import Run as Run
+    from romdp.playing import baselines as baselines
+    from romdp.playing import epochs as epochs
+    from romdp.playing import play as play
+    from romdp.playing.checks import check_agent as check_agent
+    from romdp.worlds.simulator import Simulator as Simulator
+    from romdp.worlds.simulator import simulate as simulate
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "LCPSRL",
-    "LCUCRL",
-    "MDP",
-    "PSRL",
-    "ROMDP",
-    "SLUCRL",
-    "UCRL2",
-    "Agent",
-    "Bernstein",
-    "Chain",
-    "Counts",
-    "Doubling",
-    "Evidence",
-    "HiddenStates",
-    "Hoeffding",
-    "Known",
-    "LatentModel",
-    "Likelihood",
-    "Online",
-    "Optimism",
-    "Oracle",
-    "Overlap",
-    "Partition",
-    "Posterior",
-    "ROMDPError",
-    "Run",
-    "Simulator",
-    "Singletons",
-    "Spaced",
-    "Spectral",
-    "Trajectory",
-    "Triples",
-    "TwoPhase",
-    "UntilSure",
-    "Vocabulary",
-    "apply_model",
-    "baselines",
-    "check_agent",
-    "cluster",
-    "epochs",
-    "experiments",
-    "fit",
-    "load_model",
-    "play",
-    "reports",
-    "simulate",
-    "theory",
-    "worlds",
-]
+__getattr__, __dir__, __all__ = lazy(__name__, __file__)
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "LCPSRL": "agents.recipes",
-        "LCUCRL": "agents.recipes",
-        "MDP": "mdp",
-        "PSRL": "agents.recipes",
-        "ROMDP": "romdp",
-        "SLUCRL": "agents.recipes",
-        "UCRL2": "agents.recipes",
-        "Agent": "agents.agent",
-        "Bernstein": "confidence",
-        "Chain": "clustering.simple",
-        "Counts": "counts",
-        "Doubling": "agents.stopping",
-        "Evidence": "clustering.evidence",
-        "Hoeffding": "confidence",
-        "Known": "clustering.simple",
-        "Likelihood": "clustering.likelihood",
-        "Online": "playing",
-        "Optimism": "agents.planners",
-        "Oracle": "agents.recipes",
-        "Overlap": "clustering.overlap",
-        "Partition": "partition",
-        "Posterior": "agents.planners",
-        "ROMDPError": "errors",
-        "Run": "playing",
-        "Simulator": "worlds.simulator",
-        "Singletons": "clustering.simple",
-        "Spaced": "clustering.simple",
-        "Spectral": "clustering.spectral",
-        "Trajectory": "trajectory",
-        "Triples": "triples",
-        "TwoPhase": "agents.recipes",
-        "UntilSure": "clustering.exploring",
-        "Vocabulary": "vocabulary",
-        "check_agent": "checks",
-        "cluster": "clustering.offline",
-        "epochs": "playing",
-        "play": "playing",
-        "simulate": "worlds.simulator",
-        "theory": None,
-        "apply_model": "logs",
-        "fit": "logs",
-        "HiddenStates": "logs",
-        "LatentModel": "model",
-        "load_model": "model",
-        "baselines": None,
-        "reports": None,
-        "experiments": None,
-        "worlds": None,
-    },
-)
-
+find_moved_modules()
 register_environments()

@@ -11,8 +11,8 @@ import romdp
 from romdp.agents.agent import Agent, AgentState
 from romdp.agents.planners import Posterior
 from romdp.agents.stopping import Doubling
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.data.partition import Partition
 from romdp.planning import Plan
 from romdp.worlds import random_romdp
 

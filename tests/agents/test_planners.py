@@ -8,8 +8,8 @@ import scipy.sparse
 
 import romdp
 from romdp.agents.planners import Optimism, Posterior
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.data.counts import Counts
 from romdp.planning import Plan, value_iteration
 
 Z = 5.5  # standard errors: chance of a false alarm below 4e-8 a comparison, 1e-5 in all

@@ -8,8 +8,8 @@ from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Posterior
 from romdp.agents.stopping import Doubling
 from romdp.clustering.simple import Known, Singletons
-from romdp.description import fingerprint
-from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.core.description import fingerprint
+from romdp.core.errors import InvalidInputError, UnknownNameError
 
 LABELS = np.array([0, 1, 0, 2])
 

@@ -7,9 +7,9 @@ import pytest
 
 import romdp
 from romdp.agents.stopping import FOREVER, Doubling
-from romdp.errors import InvalidInputError
-from romdp.randomness import stream
-from romdp.recorder import Recorder
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import stream
+from romdp.data.recorder import Recorder
 from romdp.worlds import random_romdp
 from romdp.worlds.simulator import Simulator
 

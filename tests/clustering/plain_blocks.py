@@ -5,10 +5,10 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from romdp.clustering.blockmodel import Rule
-from romdp.clustering.rewardlaw import CATEGORICAL, GAUSSIAN
-from romdp.counts import Counts
-from romdp.trajectory import Trajectory
+from romdp.clustering.likelihood.blockmodel import Rule
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN
+from romdp.data.counts import Counts
+from romdp.data.trajectory import Trajectory
 
 
 def x_log_x(x):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.blockmodel import (
+from romdp.clustering.likelihood.blockmodel import (
     ALPHAS,
     best_rule,
     cell_term,
@@ -16,8 +16,8 @@ from romdp.clustering.blockmodel import (
     make_rules,
     score,
 )
-from romdp.clustering.links import Links
-from romdp.clustering.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
 
 
 @given(st.floats(1e-4, 1e9))

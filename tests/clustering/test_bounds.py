@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from romdp.clustering.bounds import align, bootstrap, constant_bound, theory_bound
-from romdp.clustering.factors import matrix_factors, tensor_factors
-from romdp.clustering.moments import Moments
-from romdp.clustering.population import exact_views
-from romdp.romdp import ROMDP
-from romdp.triples import Triples
+from romdp.clustering.spectral.bounds import align, bootstrap, constant_bound, theory_bound
+from romdp.clustering.spectral.factors import matrix_factors, tensor_factors
+from romdp.clustering.spectral.moments import Moments
+from romdp.clustering.spectral.population import exact_views
+from romdp.data.triples import Triples
+from romdp.exact.romdp import ROMDP
 from romdp.worlds import random_romdp, simulate
 
 

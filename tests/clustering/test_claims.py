@@ -1,7 +1,7 @@
 import numpy as np
 
-from romdp.clustering.claims import settle
-from romdp.clustering.spectral_report import Refusal
+from romdp.clustering.spectral.claims import settle
+from romdp.clustering.spectral.report import Refusal
 
 
 class _Test:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from romdp.clustering import decomposition
-from romdp.clustering.decomposition import SOLVERS, decompose, polar, symmetrise
-from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.clustering.spectral import decomposition
+from romdp.clustering.spectral.decomposition import SOLVERS, decompose, polar, symmetrise
+from romdp.core.errors import InvalidInputError, UnknownNameError
 
 
 def _frame(size, seed=0):

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from romdp.clustering import factors as module
-from romdp.clustering.bounds import align
-from romdp.clustering.decomposition import SOLVERS
-from romdp.clustering.factors import matrix_factors, separated, tensor_factors
-from romdp.clustering.moments import Moments
-from romdp.clustering.population import exact_views
-from romdp.errors import StructureError
-from romdp.romdp import ROMDP
-from romdp.triples import Triples
+from romdp.clustering.spectral import factors as module
+from romdp.clustering.spectral.bounds import align
+from romdp.clustering.spectral.decomposition import SOLVERS
+from romdp.clustering.spectral.factors import matrix_factors, separated, tensor_factors
+from romdp.clustering.spectral.moments import Moments
+from romdp.clustering.spectral.population import exact_views
+from romdp.core.errors import StructureError
+from romdp.data.triples import Triples
+from romdp.exact.romdp import ROMDP
 from romdp.worlds import random_romdp, simulate
 
 

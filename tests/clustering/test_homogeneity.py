@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import kstest
 
 from romdp.clustering.homogeneity import Homogeneity
-from romdp.counts import Counts
+from romdp.data.counts import Counts
 
 LAWS = np.array(
     [

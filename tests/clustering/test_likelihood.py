@@ -3,10 +3,10 @@ import pytest
 
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
-from romdp.trajectory import Trajectory
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
 from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
 from romdp.worlds.random import deterministic_romdp, random_romdp
 from romdp.worlds.simulator import simulate

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from plain_blocks import seeds, walk
 
-from romdp.clustering.links import Links
+from romdp.clustering.likelihood.links import Links
 
 
 @given(seeds)

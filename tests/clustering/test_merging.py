@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.blockmodel import make_blocks, make_rule
-from romdp.clustering.links import Links
-from romdp.clustering.merging import apply_merges, merge_gain, merge_greedily
-from romdp.clustering.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.merging import apply_merges, merge_gain, merge_greedily
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
 
 
 def setting(seed, kind, integrated, n_groups=4):

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from romdp.clustering.moments import Moments, estimate_rank, truncated_svd
-from romdp.clustering.population import exact_views
-from romdp.errors import InvalidInputError
-from romdp.trajectory import Trajectory
-from romdp.triples import Triples
+from romdp.clustering.spectral.moments import Moments, estimate_rank, truncated_svd
+from romdp.clustering.spectral.population import exact_views
+from romdp.core.errors import InvalidInputError
+from romdp.data.trajectory import Trajectory
+from romdp.data.triples import Triples
 from romdp.worlds import random_romdp, simulate
 
 
@@ -61,7 +61,7 @@ def test_an_action_that_was_never_taken_has_no_moments():
 def test_large_matrices_are_sparse_and_equal(monkeypatch):
     moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
     dense = moments.second(2, 3)
-    monkeypatch.setattr("romdp.clustering.moments._DENSE", 1)
+    monkeypatch.setattr("romdp.clustering.spectral.moments._DENSE", 1)
     sparse = moments.second(2, 3)
     assert scipy.sparse.issparse(sparse)
     np.testing.assert_allclose(sparse.toarray(), dense)

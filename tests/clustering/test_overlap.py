@@ -3,10 +3,10 @@ import pytest
 
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.overlap import Overlap, overlapping
-from romdp.confidence import Bernstein, Hoeffding
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.planning.confidence import Bernstein, Hoeffding
 from romdp.worlds import random_romdp, simulate
 
 

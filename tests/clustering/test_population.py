@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from romdp.clustering.moments import Moments
-from romdp.clustering.population import exact_views
-from romdp.partition import Partition
-from romdp.triples import Triples
+from romdp.clustering.spectral.moments import Moments
+from romdp.clustering.spectral.population import exact_views
+from romdp.data.partition import Partition
+from romdp.data.triples import Triples
 from romdp.worlds import random_romdp, simulate
 
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, random_labels, seeds, walk
 
-from romdp.clustering.blockmodel import make_blocks, make_rule, score
-from romdp.clustering.links import Links
-from romdp.clustering.profiles import (
+from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.profiles import (
     announce,
     clear,
     empty_profile,
@@ -16,7 +16,7 @@ from romdp.clustering.profiles import (
     shift,
     stack_profiles,
 )
-from romdp.clustering.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
 
 
 @given(seeds, st.integers(0, 1))

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from plain_blocks import walk
 
-from romdp.clustering.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD, read_reward_law
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.trajectory import Trajectory
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD, read_reward_law
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.trajectory import Trajectory
 
 
 def counts_of(rewards, n_observations=4, seed=0):

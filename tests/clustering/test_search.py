@@ -6,11 +6,11 @@ import pytest
 from plain_blocks import plain_score, walk
 from scipy.special import logsumexp
 
-from romdp.clustering.links import Links
-from romdp.clustering.rewardlaw import read_reward_law
-from romdp.clustering.search import Search, _log_placings
-from romdp.counts import Counts
-from romdp.partition import Partition
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.search import Search, _log_placings
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import simulate
 

@@ -8,10 +8,10 @@ import pytest
 import romdp
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.simple import Chain, Known, Singletons, Spaced
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
-from romdp.triples import Triples
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.triples import Triples
 
 RNG = np.random.default_rng(0)
 

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from romdp.clustering.evidence import Evidence
-from romdp.clustering.population import exact_views
 from romdp.clustering.spectral import Spectral
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError, UnknownNameError
-from romdp.partition import Partition
-from romdp.romdp import ROMDP
-from romdp.trajectory import Trajectory
-from romdp.triples import Triples
+from romdp.clustering.spectral.population import exact_views
+from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.data.triples import Triples
+from romdp.exact.romdp import ROMDP
 from romdp.worlds import random_romdp, simulate
 
 PAPER = {"solver": "power", "bound": "constant", "verify": False}

@@ -1,7 +1,7 @@
 import numpy as np
 
-from romdp.clustering.spectral_report import ActionReport, Refusal, SpectralReport
-from romdp.partition import Partition
+from romdp.clustering.spectral.report import ActionReport, Refusal, SpectralReport
+from romdp.data.partition import Partition
 
 
 def _report(**changes):

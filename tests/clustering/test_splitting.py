@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from romdp.clustering.blockmodel import make_blocks, make_rule, score
-from romdp.clustering.links import Links
-from romdp.clustering.rewardlaw import read_reward_law
-from romdp.clustering.splitting import add_slot, drop_slot, split_group, unsplit
-from romdp.counts import Counts
-from romdp.partition import Partition
+from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.splitting import add_slot, drop_slot, split_group, unsplit
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import simulate
 

@@ -1,10 +1,10 @@
 import numpy as np
 from plain_blocks import walk
 
-from romdp.clustering.links import Links
-from romdp.clustering.starts import embed, k_means
-from romdp.counts import Counts
-from romdp.partition import Partition
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.starts import embed, k_means
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import simulate
 

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.blockmodel import make_blocks, make_rule, score
-from romdp.clustering.links import Links
-from romdp.clustering.rewardlaw import read_reward_law
-from romdp.clustering.sweeping import EXACT_LIMIT, sweep
+from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.sweeping import EXACT_LIMIT, sweep
 
 NO_DRAWS, NO_MARGINS = np.empty(0), np.empty((0, 2))
 

@@ -2,11 +2,11 @@ import pytest
 
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.symbols import symbol_counts, symbol_triples
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
-from romdp.trajectory import Trajectory
-from romdp.triples import Triples
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.data.triples import Triples
 
 SEEN = Trajectory([0, 1, 2, 3, 0, 1, 2], [0, 1, 0, 1, 0, 1, 0], n_observations=4)
 GROUPS = Partition([0, 0, 1, 1])

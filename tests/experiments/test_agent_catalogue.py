@@ -4,8 +4,8 @@ import romdp
 from romdp.agents.planners import Optimism, Posterior
 from romdp.clustering.simple import Chain, Known, Singletons
 from romdp.clustering.spectral import Spectral
-from romdp.confidence import Hoeffding
-from romdp.errors import InvalidInputError, UnknownNameError
+from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.data.partition import Partition
 from romdp.experiments.catalogue import (
     AGENTS,
     BASELINES,
@@ -14,7 +14,7 @@ from romdp.experiments.catalogue import (
     check_installed,
     make_agent,
 )
-from romdp.partition import Partition
+from romdp.planning.confidence import Hoeffding
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
 MDP = romdp.worlds.random_mdp(n_states=4, n_actions=2, seed=1)

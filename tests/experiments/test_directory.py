@@ -5,9 +5,9 @@ import pytest
 from experiment_cases import small
 
 import romdp
-from romdp.errors import InvalidInputError, MisuseError, StorageError, WriteError
-from romdp.executors import Here
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError, WriteError
 from romdp.experiments.directory import RunDirectory
+from romdp.experiments.executors import Here
 from romdp.experiments.running import run_experiment
 
 TINY = {"steps": 50, "seeds": 1, "observations": (6,)}

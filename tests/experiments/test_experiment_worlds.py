@@ -1,7 +1,7 @@
 import pytest
 
 import romdp
-from romdp.errors import StorageError
+from romdp.core.errors import StorageError
 from romdp.experiments.worlds import FileWorld, NamedWorld, kept_file, safe_name, world_from
 
 

@@ -1,9 +1,9 @@
 import pytest
 
+from romdp.exact.mdp import MDP
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.reproductions import REPRODUCTIONS, Effort
 from romdp.experiments.running import run_experiment
-from romdp.mdp import MDP
 from romdp.reports.reading import read_results
 
 

@@ -10,14 +10,14 @@ import pytest
 from experiment_cases import small, tables
 
 import romdp
-from romdp.errors import WriteError
-from romdp.executors import Here, Outcome, Processes
+from romdp.core.errors import WriteError
+from romdp.data.partition import Partition
 from romdp.experiments.catalogue import AGENTS, make_agent
 from romdp.experiments.directory import RunDirectory
+from romdp.experiments.executors import Here, Outcome, Processes
 from romdp.experiments.running import _task, do_task, run_experiment
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.watching import Silent
-from romdp.partition import Partition
 from romdp.playing.run import EPOCH_COLUMNS, Run
 
 
@@ -274,9 +274,9 @@ def test_baselines_run_like_agents(tmp_path, monkeypatch):
         nothing = np.empty(0, EPOCH_COLUMNS).view(np.recarray)
         return Run(np.array([1, steps]), figures, figures, figures, nothing, partition, (), name, 0)
 
-    fake = types.ModuleType("romdp.baselines")
+    fake = types.ModuleType("romdp.playing.baselines")
     fake.play_baseline = play_baseline
-    monkeypatch.setitem(sys.modules, "romdp.baselines", fake)
+    monkeypatch.setitem(sys.modules, "romdp.playing.baselines", fake)
     monkeypatch.setattr("romdp.experiments.catalogue.find_spec", lambda name: True)
     directory = new(tmp_path / "x", agents=("q-learning",), observations=(6,))
     assert run_experiment(directory) == []

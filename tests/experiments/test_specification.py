@@ -4,7 +4,7 @@ import pytest
 from experiment_cases import small
 
 import romdp
-from romdp.errors import InvalidInputError, ROMDPError, StorageError, UnknownNameError
+from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, UnknownNameError
 from romdp.experiments.catalogue import Settings
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.worlds.catalogue import WORLDS

@@ -5,6 +5,7 @@ import pyarrow.parquet
 import pytest
 
 import romdp
+from romdp.data.partition import Partition
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.tables import (
     epochs_table,
@@ -13,7 +14,6 @@ from romdp.experiments.tables import (
     groups_table,
     to_parquet,
 )
-from romdp.partition import Partition
 from romdp.playing.run import EPOCH_COLUMNS, Run
 
 SPEC = RunSpec("lc-psrl", "random-romdp", 6, 4)

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from romdp.counts import Counts
+from romdp.data.counts import Counts
 
 
 def plain_counts(rows, *, restart=False, over=()):

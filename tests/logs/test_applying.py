@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import romdp
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.logs import fit
 from romdp.logs.applying import ADDED, apply_model
 

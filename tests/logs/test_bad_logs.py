@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import romdp
 from romdp.cli import app
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.errors import InvalidInputError, MisuseError
+from romdp.core.errors import InvalidInputError, MisuseError
+from romdp.data.trajectory import Trajectory
 from romdp.logs import HiddenStates
-from romdp.trajectory import Trajectory
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
 SEEN = romdp.simulate(WORLD, "uniform", 10_000, seed=0)
@@ -128,7 +128,7 @@ seen = romdp.simulate(romdp.worlds.random_romdp(2, 2, 6, seed=0), "uniform", 200
 states = romdp.HiddenStates(n_states=2)
 try:
     states.predict(seen)
-except romdp.errors.MisuseError as error:
+except romdp.core.errors.MisuseError as error:
     print(error)
 states.fit(list(seen.episodes())).score(seen)
 print(states, states.get_params()["n_states"], [m for m in sys.modules if "sklearn" in m])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.logs import fit
 from romdp.logs.applying import apply_model
 

@@ -2,7 +2,8 @@ from collections import Counter
 
 import numpy as np
 
-from romdp.logs.linking import (
+from romdp.data.tally import Tally
+from romdp.logs.reading.linking import (
     ACTION_BITS,
     OBSERVATION_BITS,
     link,
@@ -12,7 +13,6 @@ from romdp.logs.linking import (
     renamed,
     unpacked,
 )
-from romdp.tally import Tally
 
 
 def random_rows(seed, n=400):

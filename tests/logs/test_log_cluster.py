@@ -4,13 +4,13 @@ import pyarrow.parquet as pq
 import pytest
 from plain_logs import assert_same, plain_counts, random_rows
 
-from romdp.errors import InvalidInputError
-from romdp.logs import counting
-from romdp.logs.cluster import joined
-from romdp.logs.columns import Columns
-from romdp.logs.counting import count_logs, count_stretch
-from romdp.logs.partial import Settings
-from romdp.logs.sources import open_source
+from romdp.core.errors import InvalidInputError
+from romdp.logs.reading import counting
+from romdp.logs.reading.cluster import joined
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import count_logs, count_stretch
+from romdp.logs.reading.partial import Settings
+from romdp.logs.reading.sources import open_source
 
 COLUMNS = Columns("page", "offer", "paid", "user")
 

@@ -4,10 +4,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from romdp.errors import InvalidInputError
-from romdp.logs.columns import Columns, Place, numbers, ordered
-from romdp.logs.counting import count_logs
-from romdp.logs.names import coded
+from romdp.core.errors import InvalidInputError
+from romdp.logs.reading.columns import Columns, Place, numbers, ordered
+from romdp.logs.reading.counting import count_logs
+from romdp.logs.reading.names import coded
 
 HERE = Place("log.csv", 100)
 

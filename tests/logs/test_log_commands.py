@@ -6,9 +6,9 @@ import typer
 from typer.testing import CliRunner
 
 import romdp
-from romdp.commands.logs import apply_command, fit_command
-from romdp.errors import InvalidInputError, StorageError
-from romdp.model import load_model
+from romdp.cli.logs import apply_command, fit_command
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.logs.model import load_model
 
 APP = typer.Typer()
 APP.command("fit")(fit_command)

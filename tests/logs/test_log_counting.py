@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_logs import assert_same, plain_counts, random_rows
 
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.logs import counting
-from romdp.logs.closing import split_trajectory
-from romdp.logs.columns import Columns
-from romdp.logs.counting import check_columns, count_logs, share_out
-from romdp.logs.pieces import Piece
-from romdp.logs.sources import open_source
-from romdp.trajectory import Trajectory
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.trajectory import Trajectory
+from romdp.logs.reading import counting
+from romdp.logs.reading.closing import split_trajectory
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import check_columns, count_logs, share_out
+from romdp.logs.reading.pieces import Piece
+from romdp.logs.reading.sources import open_source
 
 COLUMNS = Columns("page", "offer", "paid", "user")
 NO_USER = Columns("page", "offer", "paid")
@@ -388,8 +388,8 @@ def test_a_trajectory_is_split_like_a_log(lengths):
 
 _COUNT_AND_WEIGH = """
 import resource, sys
-from romdp.logs.columns import Columns
-from romdp.logs.counting import count_logs
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import count_logs
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 log = count_logs(sys.argv[1], Columns("page", "offer", "paid", "user"), holdout=0.1, workers=2)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

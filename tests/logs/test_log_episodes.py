@@ -1,6 +1,6 @@
 import numpy as np
 
-from romdp.logs.episodes import Episodes
+from romdp.logs.reading.episodes import Episodes
 
 
 def test_numbers_are_those_of_a_dictionary():

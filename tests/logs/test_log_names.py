@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from romdp.errors import InvalidInputError
-from romdp.logs.columns import Place
-from romdp.logs.names import Numbering, coded, digests, mix
+from romdp.core.errors import InvalidInputError
+from romdp.logs.reading.columns import Place
+from romdp.logs.reading.names import Numbering, coded, digests, mix
 
 HERE = Place("log.csv", 100)
 

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from romdp.errors import InvalidInputError, StorageError
-from romdp.logs.columns import Columns
-from romdp.logs.counting import count_logs
-from romdp.logs.sources import open_source
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import count_logs
+from romdp.logs.reading.sources import open_source
 
 TABLE = pa.table({"page": ["a", "b", "a"], "paid": [1.0, 2.0, 3.0]})
 COLUMNS = Columns("page", reward="paid")

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.errors import InvalidInputError
-from romdp.logs.minari import read_minari
+from romdp.core.errors import InvalidInputError
+from romdp.logs.reading.minari import read_minari
 
 minari = pytest.importorskip("minari")
 pytest.importorskip("h5py")

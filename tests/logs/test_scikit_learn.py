@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.errors import InvalidInputError, MisuseError
+from romdp.core.errors import InvalidInputError, MisuseError
+from romdp.data.trajectory import Trajectory
 from romdp.logs import HiddenStates
-from romdp.trajectory import Trajectory
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402

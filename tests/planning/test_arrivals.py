@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.planning import gather
 from romdp.planning.arrivals import DenseArrivals, SparseArrivals, sizes
 

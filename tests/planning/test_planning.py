@@ -5,7 +5,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.planning import (
     extended_value_iteration,
     gather,

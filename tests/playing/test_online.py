@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import romdp
-from romdp.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.randomness import stream
+from romdp.core.storage import read_arrays
+from romdp.data.recorder import Recorder
 from romdp.playing.online import Online
-from romdp.randomness import stream
-from romdp.recorder import Recorder
-from romdp.storage import read_arrays
 from romdp.worlds import random_romdp
 from romdp.worlds.simulator import Simulator
 

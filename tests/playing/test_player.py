@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.randomness import stream
+from romdp.data.recorder import Recorder
 from romdp.playing.run import log_spaced
-from romdp.randomness import stream
-from romdp.recorder import Recorder
 from romdp.worlds import random_mdp, random_romdp
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.playing.spaces import Numbering
 
 SPACES = [

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 import romdp
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.playing.stages import CompiledStage, SteppedStage, checked_range, stage_for, unit_reward
 from romdp.worlds import random_mdp, random_romdp
 from romdp.worlds.environments import ROMDPEnv

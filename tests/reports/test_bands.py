@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_cases import make_record
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.reports.bands import aligned, band, common_steps, curve, typical
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.counts import Counts
+from romdp.data.counts import Counts
 from romdp.logs import fit
-from romdp.model.latent import build
+from romdp.logs.model.latent import build
 from romdp.reports.choices import choices
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=3, seed=1)

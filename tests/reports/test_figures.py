@@ -10,7 +10,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from report_cases import make_groupings, make_record
 
 import romdp
-from romdp.errors import InvalidInputError, StorageError, WriteError
+from romdp.core.errors import InvalidInputError, StorageError, WriteError
 from romdp.reports import (
     emission_figure,
     flow_figure,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_cases import make_groupings
 
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.data.partition import Partition
 from romdp.reports.flow import ALONE, UNSEEN, changed, lay_out, most_telling
 
 labels_of_six = st.lists(st.integers(-1, 5), min_size=6, max_size=6)

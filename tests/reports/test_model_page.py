@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import romdp
 from romdp.cli import app
-from romdp.errors import InvalidInputError, StorageError, WriteError
+from romdp.core.errors import InvalidInputError, StorageError, WriteError
 from romdp.logs import fit
-from romdp.model import load_model
+from romdp.logs.model import load_model
 from romdp.reports import modeldata, write_model_page
 from romdp.reports.modelparts import MEANING
 
@@ -367,8 +367,8 @@ def test_any_number_of_states_is_drawn(chromium, tmp_path, n_states):
 
 def known_model(world, seen):
     """A model with the true grouping: nothing is learned here, it is only drawn."""
-    from romdp.counts import Counts
-    from romdp.model.latent import build
+    from romdp.data.counts import Counts
+    from romdp.logs.model.latent import build
 
     y = world.n_observations
     return build(

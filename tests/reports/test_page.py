@@ -11,10 +11,10 @@ import pytest
 from browsing import resize
 from run_directories import make_run_directory
 
-from romdp.errors import WriteError
+from romdp.core.errors import WriteError
+from romdp.core.storage import read_json
 from romdp.reports import read_results, write_figures, write_report
 from romdp.reports.bands import band
-from romdp.storage import read_json
 
 
 def data_of(page):

@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 from run_directories import make_run_directory
 
-from romdp.errors import ROMDPError, StorageError
-from romdp.partition import Partition
+from romdp.core.errors import ROMDPError, StorageError
+from romdp.data.partition import Partition
 from romdp.reports import write_report
 from romdp.reports.reading import read_results
 

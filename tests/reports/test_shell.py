@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from romdp.errors import InvalidInputError, WriteError
+from romdp.core.errors import InvalidInputError, WriteError
 from romdp.reports import shell
 
 EVIL = '<img src=x onerror="alert(1)">&'

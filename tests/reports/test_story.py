@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_cases import make_groupings, make_record
 
-from romdp.partition import Partition
+from romdp.data.partition import Partition
 from romdp.reports.story import describe_change, judge, tell
 
 

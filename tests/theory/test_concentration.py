@@ -2,7 +2,7 @@ from math import log, sqrt
 
 import pytest
 
-from romdp.chains import Mixing
+from romdp.exact.chains import Mixing
 from romdp.theory.concentration import (
     concentration_bound,
     condition_factor,

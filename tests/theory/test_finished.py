@@ -8,8 +8,8 @@ import pytest
 from theory_worlds import draw, tiny
 
 import romdp
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.data.partition import Partition
 from romdp.theory import Magnitude, run_bound
 from romdp.theory.regret import auxiliary_diameter
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.theory.magnitude import Magnitude
 
 numbers = st.floats(1e-100, 1e100)

@@ -6,8 +6,8 @@ import pytest
 from theory_worlds import draw, tiny
 
 from romdp import MDP, ROMDP
-from romdp.hitting import hitting_times
-from romdp.partition import Partition
+from romdp.data.partition import Partition
+from romdp.exact.hitting import hitting_times
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import (
     as_singletons,

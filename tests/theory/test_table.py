@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from romdp.errors import UnknownNameError
+from romdp.core.errors import UnknownNameError
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.table import Row, Table
 

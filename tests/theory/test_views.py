@@ -9,8 +9,8 @@ from theory_worlds import (
 )
 
 from romdp import ROMDP
-from romdp.chains import dobrushin, mixing
-from romdp.errors import InvalidInputError, ROMDPError, UnknownNameError
+from romdp.core.errors import InvalidInputError, ROMDPError, UnknownNameError
+from romdp.exact.chains import dobrushin, mixing
 from romdp.theory.views import (
     action_share,
     contraction_of_all,

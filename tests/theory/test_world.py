@@ -6,7 +6,7 @@ import pytest
 from theory_worlds import TRANSITION, draw, tiny
 
 from romdp import MDP, ROMDP
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.theory import Magnitude, bounds
 
 # The tiny world by hand: X = 2, A = 2, Y = 4; delta = 0.1, N = 1000, C_2 = 3.

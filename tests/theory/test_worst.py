@@ -3,7 +3,7 @@ import pytest
 from theory_worlds import draw, tiny
 
 from romdp import ROMDP
-from romdp.errors import StructureError
+from romdp.core.errors import StructureError
 from romdp.theory.concentration import enough_samples, error_constant, rank_samples
 from romdp.theory.views import hidden_policy_views, policy_rows, views
 from romdp.theory.worst import Choices, worst

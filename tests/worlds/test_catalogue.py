@@ -1,9 +1,9 @@
 import pytest
 
-from romdp.errors import InvalidInputError, StorageError, UnknownNameError
-from romdp.mdp import MDP
-from romdp.romdp import ROMDP
-from romdp.storage import write_arrays
+from romdp.core.errors import InvalidInputError, StorageError, UnknownNameError
+from romdp.core.storage import write_arrays
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.catalogue import WORLDS, load_world, make
 from romdp.worlds.named import grid
 from romdp.worlds.random import random_mdp

@@ -8,9 +8,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from scipy import stats
 
-from romdp.errors import InvalidInputError, MisuseError, ROMDPError, UnknownNameError
-from romdp.mdp import MDP
-from romdp.romdp import ROMDP
+from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, UnknownNameError
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.environments import _BLOCK, ROMDPEnv, _cumulated
 from romdp.worlds.random import random_mdp, random_romdp
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
 
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romdp.errors import InvalidInputError, UnknownNameError
-from romdp.mdp import MDP
+from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.exact.mdp import MDP
 from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
 
 MAKERS = [random_romdp, random_mdp, deterministic_romdp]

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, chisquare, kstest
 
-from romdp import tally
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError, TooLargeError
-from romdp.mdp import MDP, REWARD_LAWS
-from romdp.randomness import alias_tables, xoshiro_state
-from romdp.recorder import Recorder
-from romdp.romdp import ROMDP
-from romdp.trajectory import Trajectory
-from romdp.triples import Triples
+from romdp.core.errors import InvalidInputError, TooLargeError
+from romdp.core.randomness import alias_tables, xoshiro_state
+from romdp.data import tally
+from romdp.data.counts import Counts
+from romdp.data.recorder import Recorder
+from romdp.data.trajectory import Trajectory
+from romdp.data.triples import Triples
+from romdp.exact.mdp import MDP, REWARD_LAWS
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import Simulator, simulate
 

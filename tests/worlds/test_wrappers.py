@@ -12,8 +12,8 @@ from gymnasium.spaces import Discrete
 from gymnasium.utils.env_checker import check_env
 from scipy import stats
 
-from romdp.errors import InvalidInputError, ROMDPError
-from romdp.vocabulary import Vocabulary
+from romdp.core.errors import InvalidInputError, ROMDPError
+from romdp.data.vocabulary import Vocabulary
 from romdp.worlds.wrappers import RichObservation, VocabularyWrapper
 
 FALSE_ALARM = 1e-6  # chance that a test of a law fails on a right wrapper, at a fresh seed

@@ -18,13 +18,13 @@ from romdp.agents.planners import Optimism, Planner
 from romdp.agents.stopping import Doubling, Stopping
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.simple import Singletons
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import Seed, generator, seed_sequence
+from romdp.core.validation import choice, whole_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.recorder import Recorder
 from romdp.planning.plan import Plan
-from romdp.randomness import Seed, generator, seed_sequence
-from romdp.recorder import Recorder
-from romdp.validation import choice, whole_number
 
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from romdp.agents.sampling import draw_dense, draw_sparse
-from romdp.confidence import ConfidenceSet, Hoeffding
-from romdp.counts import Counts
+from romdp.core.validation import choice, real_number
+from romdp.data.counts import Counts
 from romdp.planning import Plan, value_iteration
-from romdp.validation import choice, real_number
+from romdp.planning.confidence import ConfidenceSet, Hoeffding
+from romdp.planning.sampling import draw_dense, draw_sparse
 
 _LARGE = 2**15  # entries of transitions from which their density is looked at
 _THIN = 0.1  # share of them below which sparse rows are faster

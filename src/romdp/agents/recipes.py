@@ -14,9 +14,9 @@ from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.simple import Chain, Known, Singletons, Spaced
 from romdp.clustering.spectral import Spectral
-from romdp.confidence import ConfidenceSet, Hoeffding
-from romdp.partition import Partition
-from romdp.validation import choice
+from romdp.core.validation import choice
+from romdp.data.partition import Partition
+from romdp.planning.confidence import ConfidenceSet, Hoeffding
 
 
 def UCRL2(  # noqa: N802 - the name of an agent

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.validation import real_number, whole_number
+from romdp.core.validation import real_number, whole_number
 
 FOREVER = int(np.iinfo(np.int64).max)
 

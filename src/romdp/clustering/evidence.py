@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from romdp.counts import Counts
-from romdp.partition import Partition
-from romdp.triples import Triples
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.triples import Triples
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from romdp.clustering.evidence import Evidence
-from romdp.clustering.likelihood import Likelihood, LikelihoodFit
+from romdp.clustering.likelihood.clusterer import Likelihood, LikelihoodFit
 from romdp.clustering.simple import Spaced
-from romdp.counts import Counts
-from romdp.partition import Partition
-from romdp.validation import real_number
+from romdp.core.validation import real_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 
 
 @dataclass(frozen=True)

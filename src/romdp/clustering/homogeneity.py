@@ -26,7 +26,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from romdp.counts import Counts
+from romdp.data.counts import Counts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

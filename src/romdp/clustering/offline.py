@@ -6,13 +6,13 @@ from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.spectral import Spectral
-from romdp.confidence import Hoeffding
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError, UnknownNameError
-from romdp.partition import Partition
-from romdp.randomness import Seed, generator
-from romdp.trajectory import Trajectory
-from romdp.triples import Triples
+from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.core.randomness import Seed, generator
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.data.triples import Triples
+from romdp.planning.confidence import Hoeffding
 
 _WIDTHS = Hoeffding(scale=0.1)  # at full width nothing separates before millions of steps
 

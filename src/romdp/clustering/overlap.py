@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.symbols import symbol_counts
-from romdp.compiled import kernel
-from romdp.confidence import Hoeffding
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
-from romdp.validation import real_number, whole_number
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import real_number, whole_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.planning.confidence import Hoeffding
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

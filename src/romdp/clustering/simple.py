@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.clustering.evidence import Clusterer, Evidence
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
-from romdp.triples import Triples
-from romdp.validation import real_number
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import real_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.triples import Triples
 
 _COUNTS = frozenset({"counts"})
 _BLIND_VISITS, _BLIND_SHARE = 50, 0.25  # visits without a group: at least, for each with one

@@ -1,10 +1,10 @@
 """The evidence in the groups found so far, which are the symbols that methods regroup."""
 
 from romdp.clustering.evidence import Evidence
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
-from romdp.triples import Triples
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.triples import Triples
 
 
 def symbol_counts(evidence: Evidence, previous: Partition) -> Counts:

@@ -2,34 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from romdp.lazy import lazy
+from romdp.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from romdp.experiments.catalogue import AGENTS, Settings, make_agent
-    from romdp.experiments.directory import RunDirectory
-    from romdp.experiments.running import run_experiment
-    from romdp.experiments.specification import Experiment
-    from romdp.experiments.summary import summarise
+    from romdp.experiments.catalogue import AGENTS as AGENTS
+    from romdp.experiments.catalogue import Settings as Settings
+    from romdp.experiments.catalogue import make_agent as make_agent
+    from romdp.experiments.directory import RunDirectory as RunDirectory
+    from romdp.experiments.running import run_experiment as run_experiment
+    from romdp.experiments.specification import Experiment as Experiment
+    from romdp.experiments.summary import summarise as summarise
 
-__all__ = [
-    "AGENTS",
-    "Experiment",
-    "RunDirectory",
-    "Settings",
-    "make_agent",
-    "run_experiment",
-    "summarise",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "AGENTS": "catalogue",
-        "Experiment": "specification",
-        "RunDirectory": "directory",
-        "Settings": "catalogue",
-        "make_agent": "catalogue",
-        "run_experiment": "running",
-        "summarise": "summary",
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__, __file__)

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from romdp.agents.agent import Agent
 from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, Oracle, TwoPhase
 from romdp.clustering.spectral import Spectral
-from romdp.confidence import Hoeffding
-from romdp.errors import InvalidInputError
-from romdp.mdp import MDP
-from romdp.romdp import ROMDP, as_romdp
-from romdp.validation import choice, real_number
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import choice, real_number
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.planning.confidence import Hoeffding
 
 
 @dataclass(frozen=True, slots=True)

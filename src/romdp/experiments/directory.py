@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from romdp.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
+from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
+from romdp.core.storage import read_json, write_atomic, write_json
 from romdp.experiments.catalogue import check_installed
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.tables import EPOCHS, FACTS, FIGURES, GROUPS
 from romdp.experiments.worlds import FileWorld, kept_file
-from romdp.storage import read_json, write_atomic, write_json
 
 _EXPERIMENT, _SUMMARY, _LOCK = "experiment.json", "summary.json", ".lock"
 _ERROR = ".error.txt"

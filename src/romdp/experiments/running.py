@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
-from romdp.errors import MisuseError, StorageError, StructureError, WriteError
-from romdp.executors import Executor, Here
+from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.experiments.catalogue import BASELINES, Settings, check_installed, make_agent
 from romdp.experiments.directory import RunDirectory, forget
+from romdp.experiments.executors import Executor, Here
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import summarise
 from romdp.experiments.tables import (
@@ -32,9 +34,7 @@ from romdp.experiments.tables import (
 )
 from romdp.experiments.watching import Progress, Silent, Watcher
 from romdp.experiments.worlds import WorldSpec
-from romdp.mdp import MDP
 from romdp.playing import Epoch, Run, epochs
-from romdp.romdp import ROMDP, as_romdp
 
 _EVERY = 0.2  # seconds between two reports of one run
 _VERSIONS = ("romdp", "numpy", "scipy", "numba", "pyarrow")
@@ -100,7 +100,7 @@ def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> t
     seed = task.run.stream(task.seed)
     tell(Progress(0, 0.0, task.run.n_observations))
     if task.run.agent in BASELINES:
-        from romdp.baselines import play_baseline
+        from romdp.playing.baselines import play_baseline
 
         return play_baseline(task.run.agent, world, task.steps, seed), False
     agent = make_agent(task.run.agent, world, task.settings)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
-from romdp.errors import InvalidInputError, StorageError
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.randomness import stream
+from romdp.core.validation import choice, whole_number
 from romdp.experiments.catalogue import Settings, check_agents
 from romdp.experiments.worlds import FileWorld, NamedWorld, WorldSpec, safe_name, world_from
-from romdp.randomness import stream
-from romdp.validation import choice, whole_number
 
 KIND, VERSION = "romdp experiment", 1
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.randomness import generator
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.tables import FIGURES
-from romdp.randomness import generator
 
 Floats = NDArray[np.float64]
 

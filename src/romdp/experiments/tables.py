@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.data.partition import Partition
 from romdp.experiments.specification import RunSpec
-from romdp.partition import Partition
 from romdp.playing.run import Run
 
 if TYPE_CHECKING:

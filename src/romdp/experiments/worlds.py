@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from romdp.errors import InvalidInputError, StorageError
-from romdp.mdp import MDP
-from romdp.romdp import ROMDP
-from romdp.validation import choice
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.validation import choice
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.catalogue import WORLDS, load_world, make
 
 _STATES_ARE_OBSERVATIONS = ("random-mdp",)

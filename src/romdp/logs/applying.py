@@ -8,13 +8,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from romdp.errors import InvalidInputError
-from romdp.logs.columns import Columns, kind_of
-from romdp.logs.names import simple_names
-from romdp.logs.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
-from romdp.logs.sources import open_source
-from romdp.model.latent import LatentModel
-from romdp.storage import write_atomic
+from romdp.core.errors import InvalidInputError
+from romdp.core.storage import write_atomic
+from romdp.logs.model.latent import LatentModel
+from romdp.logs.reading.columns import Columns, kind_of
+from romdp.logs.reading.names import simple_names
+from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
+from romdp.logs.reading.sources import open_source
 
 ADDED = ("hidden_state", "margin", "recommended_action")
 """The columns that are added: the state, how sure it is (log odds), and what to do."""

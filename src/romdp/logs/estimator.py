@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.clustering.evidence import Clusterer
-from romdp.errors import InvalidInputError, MisuseError
+from romdp.core.errors import InvalidInputError, MisuseError
+from romdp.core.randomness import Seed
+from romdp.core.validation import choice
 from romdp.logs.fitting import fit
-from romdp.logs.rows import Trajectories, read_observations, read_steps
-from romdp.model.evaluation import log_score
-from romdp.model.latent import LatentModel
-from romdp.randomness import Seed
-from romdp.validation import choice
+from romdp.logs.model.evaluation import log_score
+from romdp.logs.model.latent import LatentModel
+from romdp.logs.reading.rows import Trajectories, read_observations, read_steps
 
 
 class HiddenStates:

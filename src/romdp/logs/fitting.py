@@ -9,22 +9,22 @@ import numpy as np
 
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.offline import METHODS
-from romdp.clustering.rewardlaw import read_reward_law
-from romdp.confidence import Hoeffding
-from romdp.counts import Counts
-from romdp.errors import InvalidInputError, UnknownNameError
-from romdp.logs.closing import LogCounts, split_trajectory
-from romdp.logs.columns import Columns
-from romdp.logs.counting import count_logs
-from romdp.logs.minari import is_minari, read_minari
-from romdp.logs.names import Floats
-from romdp.model.evaluation import HeldOut, compare_next, evaluate
-from romdp.model.latent import LatentModel, build
-from romdp.partition import Partition
-from romdp.randomness import Seed, generator, seed_sequence, stream
-from romdp.trajectory import Trajectory
-from romdp.validation import real_number, whole_number
+from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.core.randomness import Seed, generator, seed_sequence, stream
+from romdp.core.validation import real_number, whole_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
+from romdp.logs.model.latent import LatentModel, build
+from romdp.logs.reading.closing import LogCounts, split_trajectory
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import count_logs
+from romdp.logs.reading.minari import is_minari, read_minari
+from romdp.logs.reading.names import Floats
+from romdp.planning.confidence import Hoeffding
 
 _HOLDOUT, _GROUP, _REGROUP, _TEST = range(4)  # streams of the seed
 _ALONE = " of transitions alone"

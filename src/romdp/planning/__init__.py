@@ -15,12 +15,12 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.compiled import kernel
-from romdp.errors import InvalidInputError
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
 from romdp.planning.arrivals import Arrivals, Transitions, arrange, gather, sizes
 from romdp.planning.iteration import Floats, Task, new_task
 from romdp.planning.plan import Plan
-from romdp.validation import entry, first_index, real_array, real_number, whole_number
 
 __all__ = [
     "MAX_SWEEPS",

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import entry
 from romdp.planning import dense, sparse
 from romdp.planning.iteration import Floats, Task
 from romdp.planning.plan import Plan
-from romdp.validation import entry
 
 Transitions: TypeAlias = NDArray[Any] | scipy.sparse.sparray | scipy.sparse.spmatrix
 """Weights of shape (S, A, S), or sparse ones of shape (S * A, S)."""

@@ -12,7 +12,7 @@ Rows about which nothing is known have no lane: their optimist goes to the best 
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.compiled import kernel
+from romdp.core.compiled import kernel
 from romdp.planning.iteration import Floats, Integers, Task, advance, blend, rank
 
 _WIDEST = 512  # lanes of a panel: the buffers of one stay in the first-level cache

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.compiled import kernel
+from romdp.core.compiled import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from romdp.core.validation import freeze
 from romdp.planning.iteration import HIGH, LOW, SPAN, SWEEPS, Floats, Integers, Task
-from romdp.validation import freeze
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.compiled import kernel
+from romdp.core.compiled import kernel
 from romdp.planning.iteration import Floats, Integers, Task, advance, blend, rank
 
 

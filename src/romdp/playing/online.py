@@ -6,13 +6,13 @@ from typing import Any, Self
 import numpy as np
 
 from romdp.agents.agent import Agent
-from romdp.description import describe, fingerprint
-from romdp.errors import InvalidInputError, MisuseError, StorageError
-from romdp.partition import Partition
+from romdp.core.description import describe, fingerprint
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.randomness import Seed, seed_sequence
+from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.validation import whole_number
+from romdp.data.partition import Partition
 from romdp.playing.stages import checked_range, unit_reward
-from romdp.randomness import Seed, seed_sequence
-from romdp.storage import read_arrays, write_arrays
-from romdp.validation import whole_number
 
 _KIND, _VERSION = "online agent", 1
 _NONE = -1

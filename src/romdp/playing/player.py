@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState, require_agent
-from romdp.description import describe, fingerprint
-from romdp.errors import InvalidInputError, StorageError
-from romdp.partition import Partition
+from romdp.core.description import describe, fingerprint
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.randomness import Seed, seed_sequence
+from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.validation import real_number, whole_number
+from romdp.data.partition import Partition
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 from romdp.playing.stages import stage_for
-from romdp.randomness import Seed, seed_sequence
-from romdp.storage import read_arrays, write_arrays
-from romdp.validation import real_number, whole_number
 
 _KIND, _VERSION = "checkpoint of a run", 1
 

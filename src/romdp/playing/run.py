@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.partition import Partition
+from romdp.data.partition import Partition
 
 if TYPE_CHECKING:
     import pandas

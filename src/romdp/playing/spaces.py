@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 
 _MOST = 2**31  # elements that a space may have and still be numbered
 

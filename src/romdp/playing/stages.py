@@ -9,12 +9,12 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentState
-from romdp.errors import InvalidInputError, MisuseError, StructureError
-from romdp.mdp import MDP
+from romdp.core.errors import InvalidInputError, MisuseError, StructureError
+from romdp.core.randomness import Seed, stream
+from romdp.core.validation import real_number
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.playing.spaces import Numbering
-from romdp.randomness import Seed, stream
-from romdp.romdp import ROMDP, as_romdp
-from romdp.validation import real_number
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
 

@@ -7,10 +7,10 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.randomness import generator
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import generator
+from romdp.core.validation import choice
 from romdp.reports.reading import Record
-from romdp.validation import choice
 
 MEASURES = {
     "regret": "regret",

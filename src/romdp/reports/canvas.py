@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
+from romdp.core.storage import write_atomic
+from romdp.core.validation import choice
 from romdp.reports.palette import Style
-from romdp.storage import write_atomic
-from romdp.validation import choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from romdp.chains import classes, gain_and_bias, stationary_law
-from romdp.model.latent import LatentModel
+from romdp.exact.chains import classes, gain_and_bias, stationary_law
+from romdp.logs.model.latent import LatentModel
 
 Floats = NDArray[np.float64]
 

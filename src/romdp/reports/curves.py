@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import choice
 from romdp.reports.bands import BANDS, MEASURES, band, curve, typical
 from romdp.reports.canvas import add_legend, grid_of_panels, thousands
 from romdp.reports.palette import Style, agent_styles
 from romdp.reports.reading import Panel, Record, Results
-from romdp.validation import choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

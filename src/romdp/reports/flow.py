@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import whole_number
+from romdp.data.partition import Partition
 from romdp.reports.reading import Grouping
-from romdp.validation import whole_number
 
 _GAP_SHARE = 0.3  # of the height, at most, is left between the blocks of a column
 _LARGEST_GAP = 0.03

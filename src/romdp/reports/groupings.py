@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.partition import Partition
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import real_array
+from romdp.data.partition import Partition
 from romdp.reports.canvas import new_figure
 from romdp.reports.flow import ALONE, UNSEEN, Block, Column, Flow, lay_out
 from romdp.reports.palette import UNSEEN_COLOUR, state_colour
 from romdp.reports.reading import Record
-from romdp.validation import real_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.model.checks import SURE
-from romdp.model.latent import LatentModel
+from romdp.logs.model.checks import SURE
+from romdp.logs.model.latent import LatentModel
 from romdp.reports.choices import Choices
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR
 
@@ -32,7 +32,7 @@ def model_page_data(model: LatentModel, facts: dict[str, Any], found: Choices) -
     Parameters
     ----------
     model, facts
-        The model and what `romdp.model.model_facts` says of it.
+        The model and what `romdp.logs.model.model_facts` says of it.
     found
         What `romdp.reports.choices.choices` says of it.
     """

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from romdp.errors import InvalidInputError
-from romdp.model.facts import model_facts
-from romdp.model.files import load_model
-from romdp.model.latent import LatentModel
+from romdp.core.errors import InvalidInputError
+from romdp.logs.model.facts import model_facts
+from romdp.logs.model.files import load_model
+from romdp.logs.model.latent import LatentModel
 from romdp.reports.choices import choices
 from romdp.reports.modeldata import MOST_NODES, MOST_OBSERVATIONS, model_page_data
 from romdp.reports.modelparts import checks, configuration, doubts, earnings, headline, warnings

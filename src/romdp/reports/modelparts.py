@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
-from romdp.model.checks import SURE
-from romdp.model.latent import LatentModel
+from romdp.logs.model.checks import SURE
+from romdp.logs.model.latent import LatentModel
 from romdp.reports.modeldata import name_text
 from romdp.reports.shell import Html, alert, element, facts, folded, join, number, section, table
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from romdp.model.latent import LatentModel
-from romdp.model.table import short
+from romdp.logs.model.latent import LatentModel
+from romdp.logs.model.table import short
 from romdp.reports.choices import Choices
 from romdp.reports.modeldata import Floats, ahead, logged_moves
 from romdp.reports.shell import Html, element, number, table

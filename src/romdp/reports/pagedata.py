@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.data.partition import Partition
+from romdp.exact.romdp import as_romdp
 from romdp.experiments.specification import Experiment
-from romdp.partition import Partition
 from romdp.reports.bands import (
     BANDS,
     MEASURES,
@@ -22,7 +23,6 @@ from romdp.reports.groupings import block_label, is_mixed
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, agent_styles
 from romdp.reports.reading import Record, Results
 from romdp.reports.story import tell
-from romdp.romdp import as_romdp
 
 _MOST_EPOCHS = 200
 _MOST_DRAWN = 1000  # observations of an emission picture

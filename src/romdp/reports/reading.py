@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import StorageError
+from romdp.core.errors import StorageError
+from romdp.core.storage import read_json
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.tables import EPOCHS, FACTS, FIGURES, GROUPS
-from romdp.storage import read_json
 
 _FIGURES = ("step", "regret", "pseudo_regret", "n_clusters", "reward")
 _EPOCHS = ("epoch", "start", "length", "n_clusters", "gain", "sweeps")

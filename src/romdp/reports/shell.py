@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from romdp.errors import InvalidInputError, WriteError
-from romdp.storage import write_atomic
+from romdp.core.errors import InvalidInputError, WriteError
+from romdp.core.storage import write_atomic
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.partition import Partition
+from romdp.data.partition import Partition
 from romdp.reports.flow import most_telling
 from romdp.reports.reading import Record
 

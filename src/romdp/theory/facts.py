@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from romdp.assumptions import Assumptions
-from romdp.romdp import ROMDP
+from romdp.exact.assumptions import Assumptions
+from romdp.exact.romdp import ROMDP
 from romdp.theory.magnitude import Magnitude, Number
 from romdp.theory.rates import (
     all_found,

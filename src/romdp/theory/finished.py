@@ -9,15 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.hitting import hitting_times
-from romdp.mdp import MDP
-from romdp.partition import Partition
-from romdp.romdp import ROMDP, as_romdp
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import real_array, real_number
+from romdp.data.partition import Partition
+from romdp.exact.hitting import hitting_times
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
 from romdp.theory.table import Row, Table
-from romdp.validation import real_array, real_number
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
-from romdp.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError
 
 _LARGEST = math.log(1.7976931348623157e308)
 OVERFLOW = "overflow (> 1e308)"

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.hitting import hitting_times
-from romdp.partition import Partition
-from romdp.romdp import ROMDP
+from romdp.data.partition import Partition
+from romdp.exact.hitting import hitting_times
+from romdp.exact.romdp import ROMDP
 from romdp.theory.magnitude import Magnitude, Number
 
 Floats = NDArray[np.float64]

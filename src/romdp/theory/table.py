@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from romdp.errors import UnknownNameError
+from romdp.core.errors import UnknownNameError
 from romdp.theory.magnitude import INFINITE, Magnitude
 
 Scalar: TypeAlias = Magnitude | float | int | None

@@ -12,10 +12,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.chains import Mixing, mixing, stationary_law
-from romdp.errors import StructureError
-from romdp.romdp import ROMDP
-from romdp.validation import choice
+from romdp.core.errors import StructureError
+from romdp.core.validation import choice
+from romdp.exact.chains import Mixing, mixing, stationary_law
+from romdp.exact.romdp import ROMDP
 from romdp.worlds import simulator
 
 Floats = NDArray[np.float64]

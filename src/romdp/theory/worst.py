@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from romdp.chains import Mixing
-from romdp.errors import StructureError
-from romdp.romdp import ROMDP
+from romdp.core.errors import StructureError
+from romdp.exact.chains import Mixing
+from romdp.exact.romdp import ROMDP
 from romdp.theory.concentration import (
     condition_factor,
     enough_samples,

@@ -2,51 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from romdp.lazy import lazy
+from romdp.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from romdp.worlds.catalogue import WORLDS, load_world, make
-    from romdp.worlds.environments import ROMDPEnv
-    from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
-    from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
-    from romdp.worlds.simulator import Simulator, simulate
-    from romdp.worlds.wrappers import RichObservation, VocabularyWrapper
+    from romdp.worlds.catalogue import WORLDS as WORLDS
+    from romdp.worlds.catalogue import load_world as load_world
+    from romdp.worlds.catalogue import make as make
+    from romdp.worlds.environments import ROMDPEnv as ROMDPEnv
+    from romdp.worlds.named import combination_lock as combination_lock
+    from romdp.worlds.named import grid as grid
+    from romdp.worlds.named import river_swim as river_swim
+    from romdp.worlds.named import symmetric_block as symmetric_block
+    from romdp.worlds.random import deterministic_romdp as deterministic_romdp
+    from romdp.worlds.random import random_mdp as random_mdp
+    from romdp.worlds.random import random_romdp as random_romdp
+    from romdp.worlds.simulator import Simulator as Simulator
+    from romdp.worlds.simulator import simulate as simulate
+    from romdp.worlds.wrappers import RichObservation as RichObservation
+    from romdp.worlds.wrappers import VocabularyWrapper as VocabularyWrapper
 
-__all__ = [
-    "WORLDS",
-    "ROMDPEnv",
-    "RichObservation",
-    "Simulator",
-    "VocabularyWrapper",
-    "combination_lock",
-    "deterministic_romdp",
-    "grid",
-    "load_world",
-    "make",
-    "random_mdp",
-    "random_romdp",
-    "river_swim",
-    "simulate",
-    "symmetric_block",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "WORLDS": "catalogue",
-        "load_world": "catalogue",
-        "make": "catalogue",
-        "ROMDPEnv": "environments",
-        "combination_lock": "named",
-        "grid": "named",
-        "river_swim": "named",
-        "symmetric_block": "named",
-        "deterministic_romdp": "random",
-        "random_mdp": "random",
-        "random_romdp": "random",
-        "Simulator": "simulator",
-        "simulate": "simulator",
-        "RichObservation": "wrappers",
-        "VocabularyWrapper": "wrappers",
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__, __file__)

@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from romdp.errors import InvalidInputError
-from romdp.mdp import MDP
-from romdp.romdp import ROMDP
-from romdp.storage import read_kind
-from romdp.validation import choice
+from romdp.core.errors import InvalidInputError
+from romdp.core.storage import read_kind
+from romdp.core.validation import choice
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP
 from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
 from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
 

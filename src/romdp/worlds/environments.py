@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError, MisuseError
-from romdp.mdp import MDP
-from romdp.randomness import Seed
-from romdp.romdp import ROMDP, as_romdp
-from romdp.validation import choice, whole_number
+from romdp.core.errors import InvalidInputError, MisuseError
+from romdp.core.randomness import Seed
+from romdp.core.validation import choice, whole_number
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.worlds.catalogue import WORLDS, make
 
 _BLOCK = 2048  # steps whose random numbers are drawn at once

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.randomness import Seed, generator
-from romdp.romdp import ROMDP
-from romdp.validation import real_number, whole_number
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import Seed, generator
+from romdp.core.validation import real_number, whole_number
+from romdp.exact.romdp import ROMDP
 
 
 def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:

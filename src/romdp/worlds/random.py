@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.mdp import MDP
-from romdp.randomness import Seed, generator
-from romdp.romdp import ROMDP
-from romdp.validation import real_number, whole_number
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import Seed, generator
+from romdp.core.validation import real_number, whole_number
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP
 
 _HIDDEN, _DEALING, _EMISSION = range(3)  # streams: what Y changes must not touch the hidden MDP
 

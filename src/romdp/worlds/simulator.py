@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.compiled import kernel
-from romdp.errors import InvalidInputError
-from romdp.mdp import MDP, REWARD_LAWS
-from romdp.randomness import (
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import (
     Seed,
     alias_tables,
     as_uniform,
@@ -19,11 +18,7 @@ from romdp.randomness import (
     pick,
     xoshiro_state,
 )
-from romdp.recorder import Recorder, count_step, count_triple, unit_of
-from romdp.romdp import ROMDP, as_romdp
-from romdp.tally import is_full
-from romdp.trajectory import Trajectory
-from romdp.validation import (
+from romdp.core.validation import (
     choice,
     laws,
     real_array,
@@ -31,6 +26,11 @@ from romdp.validation import (
     whole_array,
     whole_number,
 )
+from romdp.data.recorder import Recorder, count_step, count_triple, unit_of
+from romdp.data.tally import is_full
+from romdp.data.trajectory import Trajectory
+from romdp.exact.mdp import MDP, REWARD_LAWS
+from romdp.exact.romdp import ROMDP, as_romdp
 
 _BERNOULLI, _UNIFORM, _BETA = (REWARD_LAWS.index(law) for law in ("bernoulli", "uniform", "beta"))
 

@@ -9,10 +9,10 @@ from gymnasium.spaces import Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from romdp.errors import InvalidInputError
-from romdp.randomness import Seed, generator, seed_sequence
-from romdp.validation import freeze, real_number, whole_number
-from romdp.vocabulary import Vocabulary
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import Seed, generator, seed_sequence
+from romdp.core.validation import freeze, real_number, whole_number
+from romdp.data.vocabulary import Vocabulary
 
 _NUMBERING, _CHANCES, _VIEWS = range(3)  # streams of RichObservation's seed
 

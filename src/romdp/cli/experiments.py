@@ -1,0 +1,344 @@
+"""The commands ``compare``, ``resume`` and ``report``."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from romdp.core.errors import InvalidInputError, StorageError
+
+if TYPE_CHECKING:
+    from romdp.experiments.directory import RunDirectory
+    from romdp.experiments.executors import Executor
+    from romdp.experiments.watching import Watcher
+
+_Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
+]
+WorkersOption = Annotated[int, typer.Option("--workers", help="Processes of this machine.")]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Run on the Dask cluster of this scheduler instead (needs romdp\\[dask]).",
+    ),
+]
+CheckpointsOption = Annotated[
+    float, typer.Option("--checkpoint-seconds", help="How often a run under way is kept.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+
+def compare(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="A new directory.", show_default=False)
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="A TOML or JSON file with the entries of experiment.json; options override it.",
+        ),
+    ] = None,
+    world: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--world",
+            metavar="NAME|FILE",
+            help="A world by name or file; may be repeated.",
+            show_default="random-romdp",
+        ),
+    ] = None,
+    states: Annotated[int | None, typer.Option("--states", help="Hidden states X.")] = None,
+    actions: Annotated[int | None, typer.Option("--actions", help="Actions A.")] = None,
+    observations: Annotated[
+        str | None,
+        typer.Option("--observations", metavar="Y,Y,...", help="Observations, a world for each."),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Another argument of the world; may be repeated."
+        ),
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option("--steps", help="Of each run, such as 1e6.", show_default="1e5")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Replicates: worlds and runs.", show_default="5")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of the experiment.", show_default="0")
+    ] = None,
+    agents: Annotated[
+        str | None,
+        typer.Option(
+            "--agents",
+            metavar="NAME,NAME,...",
+            help="sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, psrl, oracle, "
+            "oracle-psrl, two-phase, q-learning, dqn.",
+            show_default="sl-ucrl,ucrl2,oracle",
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            "--scale",
+            help="Factor on the confidence sets of all optimistic agents; with 1 they explore "
+            "through most of a million steps, so comparisons mostly use 0.1.",
+            show_default="1",
+        ),
+    ] = None,
+    constants: Annotated[
+        str | None,
+        typer.Option("--constants", help="Of these sets: paper or jaksch.", show_default="paper"),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="The chance that they fail.", show_default="0.05"),
+    ] = None,
+    unknown_states: Annotated[
+        bool, typer.Option("--unknown-states", help="Do not tell sl-ucrl the number X.")
+    ] = False,
+    factor: Annotated[
+        float | None,
+        typer.Option(
+            "--factor",
+            help="On the grouping bounds of sl-ucrl.",
+            show_default="1; 0.5 for an MDP",
+        ),
+    ] = None,
+    constant: Annotated[
+        float | None,
+        typer.Option("--constant", help="C in the bound of sl-ucrl-paper.", show_default="1"),
+    ] = None,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    checkpoint_seconds: CheckpointsOption = 30.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare agents on the same worlds; a directory keeps everything."""
+    from romdp.core.validation import real_number
+    from romdp.experiments.directory import RunDirectory
+    from romdp.experiments.specification import Experiment
+
+    content = {} if config is None else _read_config(config)
+    arguments = _arguments(states, actions, more or [])
+    given = {
+        "observations": None if observations is None else _numbers(observations, "--observations"),
+        "steps": None if steps is None else _number(steps, "--steps"),
+        "seeds": seeds,
+        "seed": seed,
+        "agents": None if agents is None else [name.strip() for name in agents.split(",")],
+    }
+    if world or arguments:
+        if "worlds" in content:
+            raise InvalidInputError(
+                f"{config} says which worlds; leave out --world, --states, --actions and --set"
+            )
+        worlds, sizes = _worlds(world or ["random-romdp"], arguments)
+        content["worlds"] = worlds
+        if sizes is not None:
+            if given["observations"] is not None:
+                raise InvalidInputError(
+                    "the states of random-mdp are its observations; give --states or "
+                    "--observations, not both"
+                )
+            given["observations"] = sizes
+    content |= {key: value for key, value in given.items() if value is not None}
+    settings = {
+        "scale": scale,
+        "constants": constants,
+        "delta": delta,
+        "unknown_states": unknown_states or None,
+        "factor": factor,
+        "constant": constant,
+    }
+    before = content.get("agent_settings", {})
+    if not isinstance(before, dict):
+        raise InvalidInputError("agent_settings must be a table such as scale = 0.1")
+    content["agent_settings"] = before | {
+        key: value for key, value in settings.items() if value is not None
+    }
+    real_number(checkpoint_seconds, "checkpoint_seconds", 0)
+    experiment = Experiment.from_dict(content)
+    executor = make_executor(workers, dask)
+    try:
+        directory = RunDirectory.create(out, experiment)
+        run_directory(directory, executor, quiet, checkpoint_seconds)
+    finally:
+        executor.close()
+
+
+def resume(
+    path: _Directory,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    checkpoint_seconds: CheckpointsOption = 30.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Do exactly what is missing in a run directory; failed runs are tried again."""
+    from romdp import __version__
+    from romdp.core.validation import real_number
+    from romdp.experiments.directory import RunDirectory
+
+    real_number(checkpoint_seconds, "checkpoint_seconds", 0)
+    directory = RunDirectory.open(path)
+    if directory.romdp != __version__:
+        typer.echo(
+            f"romdp: {path} was begun with romdp {directory.romdp}, this is {__version__}: "
+            "runs may not compare",
+            err=True,
+        )
+    executor = make_executor(workers, dask)
+    try:
+        run_directory(directory, executor, quiet, checkpoint_seconds)
+    finally:
+        executor.close()
+
+
+def report(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="What `romdp compare` or `romdp fit` wrote.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="The page to write.", show_default="in the directory"
+        ),
+    ] = None,
+) -> None:
+    """Write one page about a run directory or a model, to open in a browser."""
+    from romdp.experiments.directory import RunDirectory
+    from romdp.experiments.summary import summarise
+    from romdp.logs.model.files import is_model
+    from romdp.reports import write_model_page, write_report
+
+    if is_model(path):
+        typer.echo(f"wrote {write_model_page(path, out)}")
+        return
+    directory = RunDirectory.open(path)
+    directory.write_summary(summarise(directory))
+    typer.echo(f"wrote {write_report(path, out)}")
+
+
+def run_directory(
+    directory: "RunDirectory", executor: "Executor", quiet: bool, checkpoint_seconds: float
+) -> None:
+    """Do what is missing, print the summary, and say what failed."""
+    from romdp.experiments.printing import format_summary
+    from romdp.experiments.running import run_experiment
+    from romdp.experiments.summary import summarise
+
+    try:
+        failed = run_experiment(
+            directory, executor, _watcher(quiet), checkpoint_seconds=checkpoint_seconds
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"romdp: interrupted; go on with: romdp resume {directory.path}", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(format_summary(summarise(directory)))
+    if failed:
+        one = failed[0]
+        typer.echo(
+            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed, the first "
+            f"says why in {directory.error_file(one)}; try them again with: "
+            f"romdp resume {directory.path}",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _watcher(quiet: bool) -> "Watcher":
+    from romdp.experiments.watching import Live, Plain, Silent
+
+    if quiet:
+        return Silent()
+    return Live() if sys.stderr.isatty() else Plain(sys.stderr)
+
+
+def make_executor(workers: int, dask: str | None) -> "Executor":
+    """Say where to run; an executor exists before anything is written."""
+    from romdp.experiments.executors import Dask, Processes
+
+    # Always in a process of its own, with one thread: one worker or many, the same to the bit.
+    if dask is None:
+        return Processes(workers)
+    cluster = Dask(dask)
+    if not cluster.n_workers:
+        typer.echo("romdp: the cluster has no workers yet; waiting for the first", err=True)
+    return cluster
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"cannot read {path}: {error}") from error
+    try:
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:  # what both parsers raise is one
+        raise InvalidInputError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"{path} is no table of entries such as steps = 1e6")
+    return content
+
+
+def _arguments(states: int | None, actions: int | None, more: list[str]) -> dict[str, Any]:
+    """Collect the arguments of worlds; values are JSON, or text where they are not."""
+    arguments: dict[str, Any] = {}
+    for text in more:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--set {text}: write it as name=value, such as eta=2.0")
+        try:
+            arguments[name.strip()] = json.loads(value)
+        except ValueError:
+            arguments[name.strip()] = value
+    sizes = {"n_states": states, "n_actions": actions}
+    return arguments | {name: size for name, size in sizes.items() if size is not None}
+
+
+def _worlds(
+    names: list[str], arguments: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[int] | None]:
+    """Return the worlds, and the numbers of observations if ``--states`` says them."""
+    from romdp.experiments.worlds import FileWorld, world_from
+
+    worlds: list[dict[str, Any]] = []
+    sizes = None
+    for name in names:
+        mine = dict(arguments)
+        if name == "random-mdp" and "n_states" in mine:
+            sizes = [mine.pop("n_states")]
+        if isinstance(found := world_from(name), FileWorld):
+            if mine:
+                raise InvalidInputError(f"world {name} is a file: it takes no {next(iter(mine))}")
+            worlds.append(found.to_dict())
+        else:
+            worlds.append({"name": name, "arguments": mine})
+    return worlds, sizes
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    return [_number(part, option) for part in text.split(",")]
+
+
+def _number(text: str, option: str) -> int:
+    """Read a whole number that may be written as 1e6."""
+    from romdp.core.validation import whole_number
+
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidInputError(f"{option} is {text!r}; pass a whole number such as 1e6") from None
+    return whole_number(value, option, 1)

@@ -1,0 +1,209 @@
+"""The commands ``fit`` and ``apply``: hidden states behind logged decisions."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from romdp.core.errors import InvalidInputError
+
+_Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Parquet, CSV or Arrow files, folders of them, or globs.",
+        show_default=False,
+    ),
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+
+def fit_command(
+    files: _Files,
+    observation: Annotated[
+        str,
+        typer.Option("--observation", metavar="COLUMN", help="What was seen.", show_default=False),
+    ],
+    action: Annotated[
+        str | None, typer.Option("--action", metavar="COLUMN", help="What was then done.")
+    ] = None,
+    reward: Annotated[
+        str | None, typer.Option("--reward", metavar="COLUMN", help="What that brought.")
+    ] = None,
+    episode: Annotated[
+        str | None,
+        typer.Option(
+            "--episode",
+            metavar="COLUMN",
+            help="Whose row it is.",
+            show_default="one long episode",
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--order", metavar="COLUMN", help="What rises within an episode; it is checked."
+        ),
+    ] = None,
+    terminated: Annotated[
+        str | None,
+        typer.Option(
+            "--terminated", metavar="COLUMN", help="True where an episode ended for good."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write model and page here; else only print it."),
+    ] = None,
+    states: Annotated[
+        int | None,
+        typer.Option("--states", min=1, help="Hidden states.", show_default="as the data say"),
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help="likelihood or overlap.")] = "likelihood",
+    reward_law: Annotated[
+        str | None,
+        typer.Option(
+            "--reward-law",
+            metavar="LAW",
+            help="bernoulli, categorical, gaussian, or none: group by transitions alone.",
+            show_default="as the data say",
+        ),
+    ] = None,
+    holdout: Annotated[
+        float, typer.Option("--holdout", help="Share of episodes that judge the model.")
+    ] = 0.2,
+    ends: Annotated[
+        str,
+        typer.Option("--ends", help="After an episode: truncated (unknown) or restart."),
+    ] = "truncated",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort each episode by --order.")] = False,
+    delta: Annotated[
+        float, typer.Option("--delta", help="Chance that the widths may fail.")
+    ] = 0.05,
+    rare: Annotated[int, typer.Option("--rare", min=0, help="Fewer tries are hardly any.")] = 30,
+    max_observations: Annotated[
+        int, typer.Option("--max-observations", min=1, help="More are refused.")
+    ] = 1_000_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same model.")] = 0,
+    workers: WorkersOption = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS",
+            help="Count on the Dask cluster of this scheduler, which must see the files.",
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Find the hidden states behind a log, the MDP between them and its best policy."""
+    from romdp.logs.fitting import fit
+    from romdp.logs.model.files import refuse_foreign
+    from romdp.reports import write_model_page
+
+    if out is not None:
+        refuse_foreign(out)
+    with _Progress(quiet) as progress, _cluster(dask) as client:
+        model = fit(
+            files,
+            observation,
+            action,
+            reward,
+            episode,
+            order,
+            n_states=states,
+            method=method,
+            seed=seed,
+            reward_law=reward_law,
+            terminated=terminated,
+            holdout=holdout,
+            ends=ends,
+            sort=sort,
+            delta=delta,
+            rare=rare,
+            workers=workers,
+            max_observations=max_observations,
+            progress=progress,
+            client=client,
+        )
+    page: Path | None = None
+    if out is not None:  # before anything is printed: a reader that closes the pipe costs nothing
+        model.save(out)
+        page = write_model_page(model, out / "report.html")
+    typer.echo(str(model))
+    if page is not None:
+        typer.echo(f"\nwrote {out}\nwrote {page}: open it in a browser")
+
+
+def apply_command(
+    directory: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="What `romdp fit` wrote.", show_default=False)
+    ],
+    files: _Files,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FILE", help="A .parquet, .csv or .arrow file.", show_default=False
+        ),
+    ],
+    observation: Annotated[
+        str | None,
+        typer.Option(
+            "--observation",
+            metavar="COLUMN",
+            help="What is seen.",
+            show_default="as in the log",
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Add hidden state, margin and recommended action to a table."""
+    from romdp.logs.applying import apply_model
+    from romdp.logs.model.files import load_model
+
+    model = load_model(directory)
+    if any(out.resolve() == Path(file).resolve() for file in files):
+        raise InvalidInputError(f"{out} is what is read; write to another file")
+    with _Progress(quiet) as progress:
+        n_rows = apply_model(model, files, out, observation, progress=progress)
+    typer.echo(f"wrote {out}: {n_rows:,} rows")
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[Any]:
+    """Connect to a Dask cluster, if one is named."""
+    if address is None:
+        yield None
+        return
+    from romdp.experiments.executors import Dask
+
+    executor = Dask(address)
+    try:
+        yield executor.client
+    finally:
+        executor.close()
+
+
+class _Progress:
+    """Counts rows on the terminal while there is one to see it."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._shows = not quiet and sys.stderr.isatty()
+        self._rows = 0
+
+    def __enter__(self) -> Callable[[int], None] | None:
+        return self._add if self._shows else None
+
+    def _add(self, rows: int) -> None:
+        self._rows += rows
+        typer.echo(f"\r{self._rows:,} rows ", nl=False, err=True)
+
+    def __exit__(self, *error: object) -> None:
+        if self._rows:
+            typer.echo("", err=True)

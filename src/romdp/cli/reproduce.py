@@ -1,0 +1,148 @@
+"""The command ``reproduce``: the paper's figures, through the same runner as any comparison."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from romdp.cli.experiments import (
+    CheckpointsOption,
+    DaskOption,
+    QuietOption,
+    WorkersOption,
+    make_executor,
+    run_directory,
+)
+from romdp.core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from romdp.experiments.directory import RunDirectory
+    from romdp.experiments.reproductions import Reproduction
+    from romdp.experiments.specification import Experiment
+
+_INTERRUPTED = 130
+
+
+def reproduce(
+    figure: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE",
+            help="regret (the paper's fig:comparison) or random-mdps (fig:comparisonCar).",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="A new directory, or one that this command began: it is then continued.",
+            show_default="reproduced/FIGURE or reproduced/FIGURE-quick",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few seeds and no DQN: about a minute.")
+    ] = False,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    checkpoint_seconds: CheckpointsOption = 30.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Run an experiment of the paper again: tables, figures and a page."""
+    from romdp.core.validation import choice, real_number
+    from romdp.experiments.reproductions import REPRODUCTIONS
+
+    paper = REPRODUCTIONS[choice(figure, "figure", REPRODUCTIONS)]
+    real_number(checkpoint_seconds, "checkpoint_seconds", 0)
+    target = out or Path("reproduced", f"{figure}-quick" if quick else figure)
+    again = f"romdp reproduce {figure}{' --quick' if quick else ''} --out {target}"
+    missing = _missing_dqn(quick)
+    parts = paper.experiments(quick, dqn=missing is None)
+    executor = make_executor(workers, dask)
+    status = 0
+    try:
+        # All are begun before the first is run, so that each can be resumed alone.
+        directories = [_begin(target / folder, part) for folder, part in parts.items()]
+        typer.echo(_introduction(paper, directories, missing))
+        for directory in directories:
+            try:
+                run_directory(directory, executor, quiet, checkpoint_seconds)
+            except typer.Exit as end:
+                if end.exit_code == _INTERRUPTED:
+                    typer.echo(f"romdp: or again with: {again}", err=True)
+                    raise
+                status = end.exit_code
+            else:
+                typer.echo(f"\n{_draw(paper, directory)}\n")
+    finally:
+        executor.close()
+    if status:
+        raise typer.Exit(status)
+
+
+def _missing_dqn(quick: bool) -> str | None:
+    """Say why DQN takes no part, if it does not."""
+    from romdp.experiments.catalogue import check_installed
+    from romdp.experiments.reproductions import DQN
+
+    if quick:
+        return "DQN is slow and left out; the full run (without --quick) has it."
+    try:
+        check_installed([DQN])
+    except InvalidInputError as error:
+        return f"DQN is left out: {error}"
+    return None
+
+
+def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
+    """Begin a directory, or open the one in which the same experiment was begun."""
+    from romdp import __version__
+    from romdp.experiments.directory import RunDirectory
+
+    if not (path / "experiment.json").is_file():
+        return RunDirectory.create(path, experiment)
+    directory = RunDirectory.open(path)
+    if directory.experiment != experiment:
+        raise InvalidInputError(
+            f"{path} holds another experiment (or this one with or without --quick); choose "
+            "another directory with --out"
+        )
+    if directory.romdp != __version__:
+        typer.echo(
+            f"romdp: {path} was begun with romdp {directory.romdp}, this is {__version__}: "
+            "runs may not compare",
+            err=True,
+        )
+    return directory
+
+
+def _introduction(
+    paper: "Reproduction", directories: "list[RunDirectory]", missing: str | None
+) -> str:
+    lines = [f"The paper's {paper.label}: {paper.about}."]
+    for directory in directories:
+        one = directory.experiment
+        lines.append(
+            f"{directory.path}: {', '.join(one.agents)}; {one.steps:,} steps, {one.seeds} seeds, "
+            "each with worlds of its own"
+        )
+    settings = directories[0].experiment.settings
+    lines.append(f"{settings}. The paper does not say which factor it used; this one is ours.")
+    if missing:
+        lines.append(missing)
+    return "\n".join([*lines, ""])
+
+
+def _draw(paper: "Reproduction", directory: "RunDirectory") -> str:
+    """Write figures and page, and say where they are."""
+    from romdp.reports import write_figures, write_report
+
+    path = directory.path
+    figures = write_figures(path)
+    page = write_report(path)
+    shown = " and ".join(f"{name}.svg" for name in paper.figures)
+    return (
+        f"wrote {page}, a page to open in a browser\n"
+        f"wrote {path / 'figures'}: {len(figures)} files; the paper's {paper.label} is {shown}"
+    )

@@ -1,0 +1,348 @@
+"""The block model: groups of observations, the counts between them, and how likely they are.
+
+A group s under action a leads to group t with some probability p[s, a, t]; t shows its member y
+with some probability of y's own; (s, a) pays by some law. With n[s, a, t] the transitions between
+groups, the log likelihood splits into one term per cell n[s, a, t], one per row (s, a), one per
+group (what it emits, and its place among the groupings) and one per (s, a) for rewards. Two scores
+have this form:
+
+``integrated``
+    The unknown probabilities are integrated out: Dirichlet(alpha) for moves (alpha is fitted to
+    the data: small where moves are nearly certain), Dirichlet(1) for emission, Dirichlet(1/2) or
+    normal-gamma for rewards.
+``bic``
+    The probabilities are set to their best values, and each free one costs log(steps) / 2, where
+    only transitions and rewards that occur are counted.
+
+In both, a grouping of Y observations into S groups has the prior probability
+prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely. Without it, chance
+differences between rarely seen observations would pay for groups of their own. What does not
+depend on the grouping is left out.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, RewardLaw
+from romdp.core.compiled import kernel
+
+ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
+"""The Dirichlet parameters of moves that are tried: from 1 down to about 0.0007."""
+
+_TABLE_SIZE = 4096  # counts below this are looked up
+_SMALL_RISE = 16  # factors up to which a product is faster than two gamma functions
+
+
+class Rule(NamedTuple):
+    """How a grouping is scored."""
+
+    integrated: bool
+    alpha: float  # Dirichlet parameter of moves
+    cost: float  # of one free parameter, for BIC
+    table: NDArray[np.float64]  # the cell term of small counts
+    reward_code: int
+    reward_prior: NDArray[np.float64]
+
+
+class Blocks(NamedTuple):
+    """A grouping with everything that its score needs.
+
+    A group may be empty. Observations with label -1 are left out of all counts.
+    """
+
+    labels: NDArray[np.int64]  # (Y,)
+    moves: NDArray[np.int64]  # (S, A, S): n[s, a, t]
+    out: NDArray[np.int64]  # (S, A): moves summed over the last axis
+    into: NDArray[np.int64]  # (S,): moves summed over the first two
+    size: NDArray[np.int64]  # (S,): members
+    pay: NDArray[np.float64]  # (S, A, n_parts): reward parts
+
+
+def make_rule(
+    law: RewardLaw, n_transitions: int, *, integrated: bool = True, alpha: float = 0.5
+) -> Rule:
+    """Build a rule; ``alpha`` matters to the integrated score only."""
+    cost = 0.0 if integrated else 0.5 * math.log(max(n_transitions, 2))
+    return Rule(integrated, alpha, cost, _table(integrated, alpha, cost), law.code, law.prior)
+
+
+@lru_cache(maxsize=2 * len(ALPHAS))
+def _table(integrated: bool, alpha: float, cost: float) -> NDArray[np.float64]:
+    table = np.empty(_TABLE_SIZE)
+    _fill_table(integrated, alpha, cost, table)
+    return table
+
+
+@kernel
+def log_gamma(x: float) -> float:
+    """Logarithm of the gamma function for x > 0, by Stirling's series; error below 1e-12."""
+    product = 1.0
+    while x < 10.0:
+        product *= x
+        x += 1.0
+    r = 1.0 / (x * x)
+    series = (1.0 / 12.0 - r * (1.0 / 360.0 - r * (1.0 / 1260.0 - r / 1680.0))) / x
+    value = (x - 0.5) * math.log(x) - x + 0.9189385332046727 + series
+    return value - math.log(product) if product != 1.0 else value
+
+
+@kernel
+def _x_log_x(x: float) -> float:
+    return x * math.log(x) if x > 0 else 0.0
+
+
+@kernel
+def _fill_table(integrated: bool, alpha: float, cost: float, table: NDArray[np.float64]) -> None:
+    for n in range(table.size):
+        if integrated:
+            table[n] = log_gamma(n + alpha) - log_gamma(alpha) if n > 0 else 0.0
+        else:
+            table[n] = _x_log_x(n) - cost if n > 0 else 0.0
+
+
+@kernel
+def cell_term(rule: Rule, n: int) -> float:
+    """Term of one cell; 0 for an empty one."""
+    if n < rule.table.size:
+        value: float = rule.table[n]
+        return value
+    if rule.integrated:
+        return log_gamma(n + rule.alpha) - log_gamma(rule.alpha)
+    return _x_log_x(float(n)) - rule.cost
+
+
+@kernel
+def row_term(rule: Rule, total: int, n_groups: int) -> float:
+    """Term of one row (s, a) with so many transitions; 0 for an empty one."""
+    if total == 0:
+        return 0.0
+    if rule.integrated:
+        mass = rule.alpha * n_groups
+        return log_gamma(mass) - log_gamma(total + mass)
+    return rule.cost - _x_log_x(float(total))
+
+
+@kernel
+def group_term(rule: Rule, reached: int, size: int) -> float:
+    """Term of one group's emission and of its size; 0 for an empty one."""
+    if size == 0:
+        return 0.0
+    chosen = log_gamma(size + 1.0)
+    if rule.integrated:
+        return log_gamma(float(size)) - log_gamma(float(reached + size)) + chosen
+    return rule.cost - _x_log_x(float(reached)) + chosen
+
+
+@kernel
+def grouping_term(rule: Rule, n_placed: int, n_groups: int) -> float:
+    """Term of the number of groups; the part of a grouping's prior that is not in the sizes."""
+    if n_groups == 0:
+        return 0.0
+    choices = (
+        log_gamma(float(n_placed))
+        - log_gamma(float(n_groups))
+        - log_gamma(n_placed - n_groups + 1.0)
+    )
+    return -log_gamma(n_placed + 1.0) - choices
+
+
+@kernel
+def reward_term(
+    rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64], times: int
+) -> float:
+    """Term of the rewards of one (s, a) whose parts are ``pay + times * more``."""
+    if rule.reward_code == CATEGORICAL:
+        value = 0.0
+        visits = 0.0
+        paid = 0
+        for k in range(pay.size):
+            count = float(pay[k] + times * more[k])
+            visits += count
+            if count > 0:
+                paid += 1
+                if rule.integrated:
+                    value += log_gamma(count + 0.5) - 0.5723649429247001  # log gamma(1/2)
+                else:
+                    value += _x_log_x(count)
+        if visits == 0:
+            return 0.0
+        if rule.integrated:
+            half = 0.5 * pay.size
+            return value + log_gamma(half) - log_gamma(visits + half)
+        return value - _x_log_x(visits) - rule.cost * (paid - 1)
+    if rule.reward_code == GAUSSIAN:
+        visits = float(pay[0] + times * more[0])
+        if visits < 0.5:
+            return 0.0
+        total = float(pay[1] + times * more[1])
+        squares = float(pay[2] + times * more[2])
+        weight = float(rule.reward_prior[0])
+        shape = float(rule.reward_prior[1])
+        rate = float(rule.reward_prior[2])
+        if rule.integrated:
+            spread = max(squares - total * total / (weight + visits), 0.0)
+            return (
+                log_gamma(shape + 0.5 * visits)
+                - log_gamma(shape)
+                + shape * math.log(rate)
+                - (shape + 0.5 * visits) * math.log(rate + 0.5 * spread)
+                + 0.5 * math.log(weight / (weight + visits))
+                - 0.9189385332046727 * visits
+            )
+        # One prior observation of the spread keeps equal rewards from infinite likelihood.
+        spread = max(squares - total * total / visits, 0.0)
+        return -0.5 * visits * math.log((spread + rate) / (visits + 1.0)) - 2.0 * rule.cost
+    return 0.0
+
+
+@kernel
+def log_rise(x: float, n: float) -> float:
+    """Return log gamma(x + n) - log gamma(x) for a whole n: one logarithm where n is small."""
+    if n > _SMALL_RISE:
+        return log_gamma(x + n) - log_gamma(x)
+    product = 1.0
+    for i in range(int(n)):
+        product *= x + i
+    return math.log(product)
+
+
+@kernel
+def cell_gain(rule: Rule, n: int, more: int) -> float:
+    """By how much the term of a cell rises when its count does."""
+    if n + more < rule.table.size:
+        value: float = rule.table[n + more] - rule.table[n]
+        return value
+    if rule.integrated:
+        return log_rise(n + rule.alpha, float(more))
+    return cell_term(rule, n + more) - cell_term(rule, n)
+
+
+@kernel
+def row_gain(rule: Rule, total: int, more: int, n_groups: int) -> float:
+    """By how much the term of a row rises with its total."""
+    if rule.integrated:
+        return -log_rise(total + rule.alpha * n_groups, float(more))
+    return row_term(rule, total + more, n_groups) - row_term(rule, total, n_groups)
+
+
+@kernel
+def member_gain(rule: Rule, reached: int, more: int, size: int) -> float:
+    """By how much the term of a group rises when one joins that was reached ``more`` times."""
+    if rule.integrated and size > 0:
+        return math.log(size * (size + 1.0)) - log_rise(float(reached + size), more + 1.0)
+    return group_term(rule, reached + more, size + 1) - group_term(rule, reached, size)
+
+
+@kernel
+def reward_gain(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64]) -> float:
+    """By how much the term of rewards rises when ``more`` joins them."""
+    if rule.integrated and rule.reward_code == CATEGORICAL:
+        value = 0.0
+        visits = 0.5 * pay.size
+        joining = 0.0
+        for k in range(pay.size):
+            visits += pay[k]
+            joining += more[k]
+            if more[k] > 0:
+                value += log_rise(pay[k] + 0.5, more[k])
+        return value - log_rise(visits, joining)
+    return reward_term(rule, pay, more, 1) - reward_term(rule, pay, more, 0)
+
+
+@kernel
+def _count_blocks(links: Links, parts: NDArray[np.float64], blocks: Blocks) -> None:
+    labels = blocks.labels
+    n_actions = links.n_actions
+    for y in range(labels.size):
+        s = labels[y]
+        if s < 0:
+            continue
+        blocks.size[s] += 1
+        for a in range(n_actions):
+            for k in range(parts.shape[2]):
+                blocks.pay[s, a, k] += parts[y, a, k]
+            cell = y * n_actions + a
+            for i in range(links.out_start[cell], links.out_start[cell + 1]):
+                t = labels[links.out_target[i]]
+                if t >= 0:
+                    blocks.moves[s, a, t] += links.out_count[i]
+                    blocks.out[s, a] += links.out_count[i]
+                    blocks.into[t] += links.out_count[i]
+
+
+def make_blocks(
+    links: Links, parts: NDArray[np.float64], labels: NDArray[np.int64], n_groups: int
+) -> Blocks:
+    """Count the transitions and rewards of groups; ``labels`` is copied."""
+    blocks = zero_blocks(labels.astype(np.int64), n_groups, *parts.shape[1:])
+    _count_blocks(links, parts, blocks)
+    return blocks
+
+
+def zero_blocks(labels: NDArray[np.int64], n_groups: int, n_actions: int, n_parts: int) -> Blocks:
+    """Make blocks in which nothing is counted yet."""
+    return Blocks(
+        labels,
+        np.zeros((n_groups, n_actions, n_groups), np.int64),
+        np.zeros((n_groups, n_actions), np.int64),
+        np.zeros(n_groups, np.int64),
+        np.zeros(n_groups, np.int64),
+        np.zeros((n_groups, n_actions, n_parts)),
+    )
+
+
+def copy_blocks(blocks: Blocks) -> Blocks:
+    """Copy every array."""
+    labels, moves, out, into, size, pay = blocks
+    return Blocks(labels.copy(), moves.copy(), out.copy(), into.copy(), size.copy(), pay.copy())
+
+
+@kernel
+def score(rule: Rule, blocks: Blocks) -> float:
+    """Score a grouping from its blocks; empty groups do not count."""
+    n_slots, n_actions = blocks.out.shape
+    n_groups = 0
+    n_placed = 0
+    for s in range(n_slots):
+        n_placed += blocks.size[s]
+        if blocks.size[s] > 0:
+            n_groups += 1
+    value = grouping_term(rule, n_placed, n_groups)
+    for s in range(n_slots):
+        value += group_term(rule, blocks.into[s], blocks.size[s])
+        for a in range(n_actions):
+            value += row_term(rule, blocks.out[s, a], n_groups)
+            value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
+            for t in range(n_slots):
+                value += cell_term(rule, blocks.moves[s, a, t])
+    return value
+
+
+def make_rules(law: RewardLaw, n_transitions: int, *, integrated: bool = True) -> tuple[Rule, ...]:
+    """Build the rules that `best_rule` chooses from: one per value of alpha, or the one of BIC."""
+    if not integrated:
+        return (make_rule(law, n_transitions, integrated=False),)
+    return tuple(make_rule(law, n_transitions, alpha=alpha) for alpha in ALPHAS)
+
+
+def best_rule(rules: tuple[Rule, ...], blocks: Blocks) -> tuple[Rule, float]:
+    """Choose the rule, that is alpha, under which a grouping scores best; returns both.
+
+    Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
+    successors that is seen rarely would look better cut into pieces. The score has one maximum
+    in alpha, so the search stops at the first fall.
+    """
+    best, highest = rules[0], -math.inf
+    for rule in rules:
+        if rule.alpha * blocks.size.size < 1.0 and highest > -math.inf:
+            break
+        value = float(score(rule, blocks))
+        if value < highest:
+            break
+        best, highest = rule, value
+    return best, highest

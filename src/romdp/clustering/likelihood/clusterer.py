@@ -1,0 +1,333 @@
+"""Grouping by likelihood: the grouping under which what was seen is most probable.
+
+An observation's hidden state decides where it leads, from where it is reached and what it pays;
+how often a state shows it is the observation's own and tells nothing. The likelihood of all
+transitions and rewards between groups, with its unknown numbers integrated out
+(see ``blockmodel`` beside this file), needs neither third moments nor the number of hidden
+states: two groups become one exactly if the data are more probable that way.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
+from romdp.clustering.likelihood.search import Grouping, Search
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import choice, freeze, whole_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+
+PENALTIES = ("integrated", "bic")
+"""How the number of groups is kept in check."""
+
+_MANY, _FEW = 40, 10  # groups to start from when nothing is known of their number
+_FEWEST = 8  # groups to start from, whatever is known
+_FEW_SWEEPS = 3  # before the first merges
+_WELL_SEEN = 15  # visits of an observation, on average, from which spectral starts are enough
+_HARDLY_SEEN = 2  # visits from which on the evidence decides, up to `_WELL_SEEN`
+_LITTLE_SEEN = 6  # visits up to which it is worth more time
+_RUNGS = (3, 5, 8, 13, 21)  # numbers of groups to measure it for,
+_FEW_OBSERVATIONS = 5_000  # while that is affordable,
+_SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # and how slowly a single fit does it, up to so many
+_LARGE = 64  # groups of a previous grouping beyond which only that one is improved
+_STARTS = 20  # annealed starts by default,
+_CHEAP = 5_000  # while observations times groups do not exceed this
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LikelihoodFit:
+    """What grouping by likelihood found.
+
+    Attributes
+    ----------
+    partition : Partition
+        The grouping; observations that were never seen have no group.
+    blocks : Counts
+        The fitted block model: visits, transitions and rewards of the groups.
+    log_odds : ndarray, shape (Y,)
+        How sure each placing is, given all others: the log posterior odds of the best group
+        against the second best. NaN for observations without a group.
+    certainty : ndarray, shape (Y,)
+        The same as a probability: that of the best group.
+    score : float
+        Log probability of the data and the grouping, up to a constant.
+    score_curve : mapping of int to float
+        The best score seen with each number of groups.
+    alpha : float
+        The fitted Dirichlet parameter of moves: small where moves are nearly certain.
+    reward_law : str
+        How rewards were read: none, bernoulli, categorical or gaussian.
+    """
+
+    partition: Partition
+    blocks: Counts
+    log_odds: NDArray[np.float64]
+    certainty: NDArray[np.float64]
+    score: float
+    score_curve: Mapping[int, float]
+    alpha: float
+    reward_law: str
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups found."""
+        return self.partition.n_clusters
+
+    def __repr__(self) -> str:
+        doubtful = int(np.count_nonzero(self.certainty < 0.95))
+        return (
+            f"LikelihoodFit({self.partition}; score {self.score:.1f}, "
+            f"{doubtful} placed with less than 95% certainty, rewards {self.reward_law})"
+        )
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Group observations by the likelihood of transitions and rewards between groups.
+
+    Parameters
+    ----------
+    n_states
+        The number of groups; None lets the score choose. Never more than observations seen.
+    reward_law
+        "bernoulli", "categorical" (up to three values), "gaussian" or "none"; None reads it from
+        the data.
+    penalty
+        "integrated" (recommended: right for a few states with dense moves and for hundreds with
+        nearly certain ones) or "bic" (which counts only transitions that occur; it makes too many
+        groups of few data).
+    starts
+        Number of annealed starts of `fit` beside the spectral ones, in turn from the best grouping
+        so far and from a random one; None: 20 while that is cheap. They matter where observations
+        were seen only a few times each.
+    max_groups
+        The search never looks at more groups than this.
+    evidence
+        Where observations were seen less than 15 times each, let the evidence choose the
+        number of groups (the score summed over all placings; see `Search.temper`). False: the
+        score of the best placing alone, which finds groups later, and takes less time.
+
+    Notes
+    -----
+    The search starts from too many spectral groups, moves one observation at a time where the
+    score rises, merges the two groups that gain most (or lose least), and splits groups where
+    that pays, until nothing helps; it is deterministic for a generator state. An observation
+    seen rarely gets its most likely group and a low certainty; one never seen gets none.
+
+    Examples
+    --------
+    >>> from romdp import simulate, worlds
+    >>> world = worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
+    >>> counts = Counts.from_trajectory(simulate(world, "uniform", 20_000, seed=0))
+    >>> fit = Likelihood().fit(counts, np.random.default_rng(0))
+    >>> fit.partition == Partition(world.labels)
+    True
+    """
+
+    n_states: int | None = None
+    reward_law: str | None = None
+    penalty: str = "integrated"
+    starts: int | None = None
+    max_groups: int = 1024
+    evidence: bool = True
+    needs: frozenset[str] = field(default=frozenset({"counts"}), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.n_states is not None:
+            whole_number(self.n_states, "n_states", 1, self.max_groups)
+        if self.reward_law is not None:
+            choice(self.reward_law, "reward_law", REWARD_LAWS)
+        choice(self.penalty, "penalty", PENALTIES)
+        if self.starts is not None:
+            whole_number(self.starts, "starts", 0)
+        whole_number(self.max_groups, "max_groups", 1)
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Group the observations, starting from the grouping so far and once afresh.
+
+        The better of the two is returned, so groups may split again.
+        """
+        counts = evidence.counts
+        _check_start(previous, counts)
+        search = self._search(counts, rng)
+        if len(search.seen) == 0:
+            return Partition.unseen(counts.n_observations)
+        if (previous.labels[search.seen] < 0).all():
+            return Partition(self._afresh(search, [self._first_size()]).labels)
+        kept = search.climb(search.warm(previous.labels))
+        best = search.polish(kept)
+        if best.n_groups <= _LARGE:
+            size = max(_FEWEST, 3 * best.n_groups)
+            best = _better(best, self._afresh(search, [size]))
+        return Partition(self._with_few_visits(search, counts, best, kept).labels)
+
+    def fit(
+        self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
+    ) -> LikelihoodFit:
+        """Group the observations and say how sure the result is.
+
+        Parameters
+        ----------
+        counts
+            What was seen.
+        rng
+            Of the starts and of the order of moves.
+        start
+            A grouping to start from, beside the search's own starts.
+        """
+        if start is not None:
+            _check_start(start, counts)
+        search = self._search(counts, rng)
+        if len(search.seen) == 0:
+            raise InvalidInputError(
+                "the counts are empty: no observation was seen, so none can be grouped"
+            )
+        sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
+        best = self._afresh(search, sizes)
+        if start is not None and (start.labels[search.seen] >= 0).any():
+            best = _better(best, search.polish(search.climb(search.warm(start.labels))))
+        best = self._vary(search, best)
+        if self.n_states is None:
+            best = self._with_few_visits(search, counts, best)
+        return self._report(search, counts, best)
+
+    def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
+        return Search(
+            Links.of(counts),
+            read_reward_law(counts, self.reward_law),
+            rng,
+            integrated=self.penalty == "integrated",
+            n_states=self.n_states,
+            max_groups=self.max_groups,
+        )
+
+    def _first_size(self) -> int:
+        """How many groups to start from, when nothing but n_states may be known."""
+        return _MANY if self.n_states is None else max(_FEWEST, 3 * self.n_states)
+
+    def _afresh(self, search: Search, sizes: list[int]) -> Grouping:
+        """Start from spectral groups; while most of them survive, from twice as many.
+
+        Where observations are many, those seen most are grouped first, and the others join.
+        """
+        core = search.core()
+        if len(core) < len(search.seen):
+            inner = search.restrict(core)
+            labels = np.full(search.links.n_observations, -1)
+            labels[core] = self._afresh(inner, sizes).labels
+            return search.polish(search.climb(search.warm(labels)))
+        largest = min(self.max_groups, len(search.seen))
+        best: Grouping | None = None
+        waiting = [min(size, largest) for size in sizes]
+        while waiting:
+            n_groups = waiting.pop(0)
+            found = search.polish(search.climb(search.spectral(n_groups), _FEW_SWEEPS))
+            best = found if best is None else _better(best, found)
+            many = 2 * found.n_groups >= n_groups
+            if many and not waiting and n_groups < largest and self.n_states is None:
+                waiting.append(min(2 * max(n_groups, found.n_groups), largest))
+        assert best is not None
+        return best
+
+    def _with_few_visits(
+        self, search: Search, counts: Counts, best: Grouping, kept: Grouping | None = None
+    ) -> Grouping:
+        """Where visits are few, compare with slowly cooled starts, and with the last grouping.
+
+        The spectrum of few counts is noise; cooling finds groups well before it does. The score
+        of any one placing then understates several groups against one: the evidence decides.
+        """
+        n_seen = len(search.seen)
+        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _WELL_SEEN * n_seen
+        affordable = n_seen <= _FEW_OBSERVATIONS and best.n_groups <= _RUNGS[-1]
+        if not (self.evidence and few and affordable):
+            return best
+        little = counts.n_steps < _LITTLE_SEEN * n_seen
+        borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
+        if borne_out or self.n_states is not None:  # the number of groups is not in doubt
+            return _better(best, search.polish(search.temper(best.n_groups)[0])) if little else best
+        if kept is not None:
+            return self._by_evidence(search, [best, kept], exactly=False)
+        slowness = _SLOWNESS if little and n_seen <= _FEW_FOR_SLOWNESS else 1
+        return self._by_evidence(search, [best], slowness, exactly=True)
+
+    def _by_evidence(
+        self, search: Search, found: list[Grouping], slowness: int = 1, *, exactly: bool
+    ) -> Grouping:
+        """Choose the number of groups by its evidence, then the best placing of so many.
+
+        Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
+        the numbers beside the best one. The noise of each is about 5, less with more slowness.
+        """
+        least: dict[int, float] = {}  # by number of groups: no placing is likelier than all
+        for grouping in found:
+            size = grouping.n_groups
+            least[size] = max(least.get(size, -math.inf), grouping.score)
+        measured = set[int]()
+
+        def evidence(size: int) -> float:
+            if size not in measured:
+                grouping, value = search.temper(size, slowness)
+                found.append(grouping)
+                measured.add(size)
+                least[size] = max(least.get(size, -math.inf), value, grouping.score)
+            return least[size]
+
+        most = min(len(search.seen), self.max_groups)
+        rungs = sorted({min(size, most) for size in _RUNGS})
+        for lower, upper in pairwise(rungs):
+            if evidence(upper) < evidence(lower):
+                break
+        size = max(least, key=lambda n_groups: least[n_groups])
+        for step in (-1, 1) if exactly else ():
+            while 1 < size + step <= most and evidence(size + step) > evidence(size):
+                size += step
+        return max((g for g in found if g.n_groups == size), key=lambda g: g.score)
+
+    def _vary(self, search: Search, best: Grouping) -> Grouping:
+        """Try annealed starts with about as many groups as were found: climbs may end too low."""
+        fewest = 2 if self.n_states is None else 1
+        size = min(max(fewest, best.n_groups), len(search.seen))
+        cheap = len(search.seen) * size <= _CHEAP
+        n_starts = self.starts if self.starts is not None else _STARTS * cheap
+        found = best
+        for number in range(n_starts):
+            start = search.random(size) if number % 2 else best
+            found = _better(found, search.anneal(start))
+        return found if found is best else _better(found, search.polish(found))
+
+    def _report(self, search: Search, counts: Counts, best: Grouping) -> LikelihoodFit:
+        partition = Partition(best.labels)
+        margins = search.margins(best)
+        return LikelihoodFit(
+            partition=partition,
+            blocks=counts.group(partition),
+            log_odds=freeze(margins[:, 0].copy()),
+            certainty=freeze(margins[:, 1].copy()),
+            score=best.score,
+            score_curve=MappingProxyType(dict(sorted(search.curve.items()))),
+            alpha=best.rule.alpha,
+            reward_law=search.law.name,
+        )
+
+
+def _better(first: Grouping, second: Grouping) -> Grouping:
+    return second if second.score > first.score else first
+
+
+def _check_start(start: Partition, counts: Counts) -> None:
+    if start.n_observations != counts.n_observations:
+        raise InvalidInputError(
+            f"the grouping to start from has {start.n_observations} observations, the counts "
+            f"{counts.n_observations}; the two must agree"
+        )

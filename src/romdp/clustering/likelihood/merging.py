@@ -1,0 +1,325 @@
+"""Greedy merging: the two groups whose union costs least become one, again and again."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.likelihood.blockmodel import (
+    Blocks,
+    Rule,
+    cell_term,
+    copy_blocks,
+    group_term,
+    grouping_term,
+    reward_term,
+    row_term,
+)
+from romdp.core.compiled import kernel
+
+
+class Merges(NamedTuple):
+    """What greedy merging did, merge by merge: ``second[i]`` became part of ``first[i]``."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    gain: NDArray[np.float64]  # what the merge added to the score
+
+
+@kernel
+def _pair(rule: Rule, x: int, y: int) -> float:
+    """Gain of two cells becoming one."""
+    if x == 0 or y == 0:
+        return 0.0
+    return cell_term(rule, x + y) - cell_term(rule, x) - cell_term(rule, y)
+
+
+@kernel
+def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int) -> float:
+    """Gain of the cells between groups k, m and all others when k and m become one."""
+    moves = blocks.moves
+    value = 0.0
+    for t in alive:
+        if t in (k, m):
+            continue
+        for a in range(moves.shape[1]):
+            value += _pair(rule, moves[k, a, t], moves[m, a, t])
+            value += _pair(rule, moves[t, a, k], moves[t, a, m])
+    return value
+
+
+@kernel
+def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
+    """Gain of everything that concerns k and m alone, with ``n_groups`` groups in all."""
+    moves, out, pay = blocks.moves, blocks.out, blocks.pay
+    value = group_term(rule, blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
+    value -= group_term(rule, blocks.into[k], blocks.size[k])
+    value -= group_term(rule, blocks.into[m], blocks.size[m])
+    for a in range(moves.shape[1]):
+        inner = moves[k, a, k] + moves[k, a, m] + moves[m, a, k] + moves[m, a, m]
+        value += cell_term(rule, inner)
+        value -= cell_term(rule, moves[k, a, k]) + cell_term(rule, moves[k, a, m])
+        value -= cell_term(rule, moves[m, a, k]) + cell_term(rule, moves[m, a, m])
+        value += row_term(rule, out[k, a] + out[m, a], n_groups)
+        value -= row_term(rule, out[k, a], n_groups) + row_term(rule, out[m, a], n_groups)
+        if rule.reward_code != 0:
+            value += reward_term(rule, pay[k, a], pay[m, a], 1)
+            value -= reward_term(rule, pay[k, a], pay[k, a], 0)
+            value -= reward_term(rule, pay[m, a], pay[m, a], 0)
+    return value
+
+
+@kernel
+def _fewer(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_placed: int) -> float:
+    """Gain, the same for every merge, of having one group less to lead to."""
+    n_alive = alive.size
+    value = grouping_term(rule, n_placed, n_alive - 1) - grouping_term(rule, n_placed, n_alive)
+    if rule.integrated:
+        for s in alive:
+            for a in range(blocks.out.shape[1]):
+                total = blocks.out[s, a]
+                value += row_term(rule, total, n_alive - 1) - row_term(rule, total, n_alive)
+    return value
+
+
+@kernel
+def merge_gain(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
+    """By how much the score rises when groups k and m become one."""
+    alive = np.flatnonzero(blocks.size)
+    value = _shared(rule, blocks, alive, k, m) + _own(rule, blocks, k, m, alive.size - 1)
+    return value + _fewer(rule, blocks, alive, blocks.size.sum())
+
+
+@kernel
+def _unite(blocks: Blocks, k: int, m: int) -> None:
+    """Add the counts of group m to those of group k; the labels stay."""
+    moves = blocks.moves
+    for a in range(moves.shape[1]):
+        for t in range(moves.shape[2]):
+            moves[k, a, t] += moves[m, a, t]
+            moves[m, a, t] = 0
+        for s in range(moves.shape[0]):
+            moves[s, a, k] += moves[s, a, m]
+            moves[s, a, m] = 0
+        blocks.out[k, a] += blocks.out[m, a]
+        blocks.out[m, a] = 0
+        for part in range(blocks.pay.shape[2]):
+            blocks.pay[k, a, part] += blocks.pay[m, a, part]
+            blocks.pay[m, a, part] = 0.0
+    blocks.into[k] += blocks.into[m]
+    blocks.into[m] = 0
+    blocks.size[k] += blocks.size[m]
+    blocks.size[m] = 0
+
+
+@kernel
+def _list_rows(
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    a: int,
+    columns: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> int:
+    """List the groups that lead to some of ``columns`` under an action, without those columns."""
+    n_found = 0
+    for p in alive:
+        total = 0
+        inside = False
+        for t in columns:
+            total += moves[p, a, t]
+            inside = inside or p == t
+        if total > 0 and not inside:
+            found[n_found] = p
+            n_found += 1
+    return n_found
+
+
+@kernel
+def _list_columns(
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    a: int,
+    rows: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> int:
+    """List the groups that some of ``rows`` lead to under an action, without those rows."""
+    n_found = 0
+    for p in alive:
+        total = 0
+        inside = False
+        for s in rows:
+            total += moves[s, a, p]
+            inside = inside or p == s
+        if total > 0 and not inside:
+            found[n_found] = p
+            n_found += 1
+    return n_found
+
+
+@kernel
+def _share_all(
+    rule: Rule, moves: NDArray[np.int64], alive: NDArray[np.int64], shared: NDArray[np.float64]
+) -> None:
+    """Fill in `_shared` of all pairs, meeting only pairs that have a neighbour in common."""
+    found = np.empty(alive.size, np.int64)
+    for i in range(alive.size):
+        one = alive[i : i + 1]
+        t = alive[i]
+        for a in range(moves.shape[1]):
+            n_found = _list_rows(moves, alive, a, one, found)
+            for u in range(n_found):
+                for v in range(u + 1, n_found):
+                    p, q = found[u], found[v]
+                    shared[p, q] += _pair(rule, moves[p, a, t], moves[q, a, t])
+            n_found = _list_columns(moves, alive, a, one, found)
+            for u in range(n_found):
+                for v in range(u + 1, n_found):
+                    p, q = found[u], found[v]
+                    shared[p, q] += _pair(rule, moves[t, a, p], moves[t, a, q])
+
+
+@kernel
+def _share_after(
+    rule: Rule,
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    k: int,
+    m: int,
+    shared: NDArray[np.float64],
+) -> None:
+    """Update `_shared` of all pairs without k and m for the case that these become one."""
+    found = np.empty(alive.size, np.int64)
+    both = np.array([k, m])
+    for a in range(moves.shape[1]):
+        n_found = _list_rows(moves, alive, a, both, found)
+        for u in range(n_found):
+            for v in range(u + 1, n_found):
+                p, q = found[u], found[v]
+                x, y = moves[p, a, k] + moves[p, a, m], moves[q, a, k] + moves[q, a, m]
+                change = _pair(rule, x, y) - _pair(rule, moves[p, a, k], moves[q, a, k])
+                shared[p, q] += change - _pair(rule, moves[p, a, m], moves[q, a, m])
+        n_found = _list_columns(moves, alive, a, both, found)
+        for u in range(n_found):
+            for v in range(u + 1, n_found):
+                p, q = found[u], found[v]
+                x, y = moves[k, a, p] + moves[m, a, p], moves[k, a, q] + moves[m, a, q]
+                change = _pair(rule, x, y) - _pair(rule, moves[k, a, p], moves[k, a, q])
+                shared[p, q] += change - _pair(rule, moves[m, a, p], moves[m, a, q])
+
+
+@kernel
+def _share_one(
+    rule: Rule,
+    moves: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    k: int,
+    shared: NDArray[np.float64],
+) -> None:
+    """Fill in `_shared` of k with every other group."""
+    for p in alive:
+        shared[min(p, k), max(p, k)] = 0.0
+    for t in alive:
+        if t == k:
+            continue
+        for a in range(moves.shape[1]):
+            if moves[k, a, t] > 0:
+                for p in alive:
+                    if p not in (k, t):
+                        gained = _pair(rule, moves[k, a, t], moves[p, a, t])
+                        shared[min(p, k), max(p, k)] += gained
+            if moves[t, a, k] > 0:
+                for p in alive:
+                    if p not in (k, t):
+                        gained = _pair(rule, moves[t, a, k], moves[t, a, p])
+                        shared[min(p, k), max(p, k)] += gained
+
+
+@kernel
+def _best_pair(
+    alive: NDArray[np.int64], shared: NDArray[np.float64], own: NDArray[np.float64]
+) -> tuple[int, int]:
+    best = -np.inf
+    k, m = -1, -1
+    for i in range(alive.size):
+        for j in range(i + 1, alive.size):
+            value = shared[alive[i], alive[j]] + own[alive[i], alive[j]]
+            if value > best:
+                best = value
+                k, m = alive[i], alive[j]
+    return k, m
+
+
+@kernel
+def _merge(
+    rule: Rule,
+    blocks: Blocks,
+    n_last: int,
+    slack: float,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    gain: NDArray[np.float64],
+) -> int:
+    n_slots = blocks.size.size
+    alive = np.flatnonzero(blocks.size)
+    n_placed = blocks.size.sum()
+    # Gains of all pairs k < m. The rows' normalisation depends a little on the number of groups:
+    # pairs are ranked with that number held fixed; the gain reported is exact.
+    n_ranked = alive.size
+    shared = np.zeros((n_slots, n_slots))
+    own = np.zeros((n_slots, n_slots))
+    _share_all(rule, blocks.moves, alive, shared)
+    for i in range(alive.size):
+        for j in range(i + 1, alive.size):
+            own[alive[i], alive[j]] = _own(rule, blocks, alive[i], alive[j], n_ranked)
+    done = 0
+    total = 0.0
+    highest = 0.0
+    while alive.size > max(n_last, 1) and total >= highest - slack:
+        k, m = _best_pair(alive, shared, own)
+        gain[done] = (
+            _shared(rule, blocks, alive, k, m)
+            + _own(rule, blocks, k, m, alive.size - 1)
+            + _fewer(rule, blocks, alive, n_placed)
+        )
+        first[done], second[done] = k, m
+        total += gain[done]
+        highest = max(highest, total)
+        done += 1
+        _share_after(rule, blocks.moves, alive, k, m, shared)
+        _unite(blocks, k, m)
+        alive = alive[alive != m]
+        _share_one(rule, blocks.moves, alive, k, shared)
+        for p in alive:
+            if p != k:
+                own[min(p, k), max(p, k)] = _own(rule, blocks, min(p, k), max(p, k), n_ranked)
+    return done
+
+
+def merge_greedily(rule: Rule, blocks: Blocks, n_last: int, slack: float) -> Merges:
+    """Merge groups pair by pair, best first.
+
+    Parameters
+    ----------
+    rule, blocks
+        The score and the groups; ``blocks`` is not changed.
+    n_last
+        Stop at this many groups.
+    slack
+        Stop as soon as the score has fallen by more than this below its highest value.
+    """
+    n_slots = blocks.size.size
+    first, second = np.empty(n_slots, np.int64), np.empty(n_slots, np.int64)
+    gain = np.empty(n_slots)
+    done = _merge(rule, copy_blocks(blocks), n_last, slack, first, second, gain)
+    return Merges(first[:done], second[:done], gain[:done])
+
+
+def apply_merges(
+    labels: NDArray[np.int64], n_groups: int, merges: Merges, n_merges: int
+) -> tuple[NDArray[np.int64], int]:
+    """Carry out the first ``n_merges`` merges; returns the labels, compact, and their number."""
+    parent = np.arange(n_groups)
+    for k, m in zip(merges.first[:n_merges], merges.second[:n_merges], strict=True):
+        parent[parent == m] = k
+    kept, compact = np.unique(parent, return_inverse=True)
+    return np.where(labels >= 0, compact[labels], -1), len(kept)

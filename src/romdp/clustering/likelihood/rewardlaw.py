@@ -1,0 +1,151 @@
+"""What rewards look like, read from sums and sums of squares alone.
+
+`Counts` keep three numbers of every pair: visits, the sum of its rewards and the sum of their
+squares. If all rewards take one of at most three values, these numbers say exactly how often each
+value was paid (a Vandermonde system); otherwise they are what a Gaussian law needs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import choice
+from romdp.data.counts import Counts
+
+NO_REWARD, CATEGORICAL, GAUSSIAN = range(3)
+
+REWARD_LAWS = ("none", "bernoulli", "categorical", "gaussian")
+"""What a caller may insist on; None leaves the choice to the data."""
+
+_MOST_LEVELS = 3  # visits, sums and squares are three equations
+_TOLERANCE = 1e-6  # of a count found by solving them, relative to the visits
+
+
+@dataclass(frozen=True)
+class RewardLaw:
+    """Rewards in the form that the block likelihood adds up.
+
+    Attributes
+    ----------
+    code
+        NO_REWARD, CATEGORICAL or GAUSSIAN.
+    parts : shape (n_observations, n_actions, n_parts)
+        What is added up within a group: how often each level was paid, or (visits, sum, sum of
+        squares) of rewards shifted and scaled to mean 0 and variance 1 over all steps.
+    prior
+        Gaussian: pseudo-visits of the mean, then shape and rate of the precision (a
+        normal-gamma law around 0, matched to the spread within pairs). Else empty.
+    levels
+        The values that rewards take; empty for a Gaussian law.
+    """
+
+    code: int
+    parts: NDArray[np.float64]
+    prior: NDArray[np.float64]
+    levels: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The law in a word."""
+        if self.code == CATEGORICAL and self.levels == (0.0, 1.0):
+            return "bernoulli"
+        return ("none", "categorical", "gaussian")[self.code]
+
+
+def read_reward_law(counts: Counts, law: str | None = None) -> RewardLaw:
+    """Find the law of the rewards, or take the one that the caller asks for.
+
+    Rewards that are all equal carry no information. At most three different values are a
+    categorical law (0 and 1: Bernoulli); anything else is Gaussian.
+
+    Examples
+    --------
+    >>> from romdp.data.trajectory import Trajectory
+    >>> seen = Trajectory([0, 1, 0, 1], [0, 0, 0, 0], [1.0, 0.0, 1.0, 1.0])
+    >>> read_reward_law(Counts.from_trajectory(seen)).name
+    'bernoulli'
+    """
+    wanted = None if law is None else choice(law, "reward_law", REWARD_LAWS)
+    if wanted == "none":
+        return _no_reward(counts)
+    if wanted == "gaussian":
+        return _gaussian(counts)
+    levels = (0.0, 1.0) if wanted == "bernoulli" else _levels(counts)
+    parts = _level_counts(counts, levels) if levels else None
+    if parts is not None:
+        if len(levels) == 1:
+            return _no_reward(counts)
+        return RewardLaw(CATEGORICAL, parts, np.empty(0), levels)
+    if wanted is not None:
+        kinds = "0 and 1" if wanted == "bernoulli" else f"{_MOST_LEVELS} different values"
+        raise InvalidInputError(
+            f"the rewards are not {wanted}: they take other values than {kinds}; "
+            "pass reward_law='gaussian' or None to let the data choose"
+        )
+    return _gaussian(counts)
+
+
+def _no_reward(counts: Counts) -> RewardLaw:
+    return RewardLaw(NO_REWARD, np.zeros((*counts.visits.shape, 1)), np.empty(0))
+
+
+def _levels(counts: Counts) -> tuple[float, ...]:
+    """Guess the values that rewards take, from pairs whose rewards were all equal."""
+    seen = counts.visits > 0
+    visits = counts.visits[seen].astype(np.float64)
+    sums, squares = counts.reward_sums[seen], counts.reward_squares[seen]
+    spread = squares - sums * sums / visits
+    mean = sums / visits
+    equal = spread <= 1e-9 * np.maximum(squares, 1e-300)
+    known = np.unique(np.round(mean[equal], 9))
+    if len(known) == 0 and len(visits):
+        known = np.array([0.0, 1.0])  # long counts without one pure pair: try the usual values
+    if len(known) == 1 and not equal.all():
+        # One value r shows alone; the other one, q, follows from any mixed pair:
+        # sum of (reward - r) is c (q - r) and of its square c (q - r)^2.
+        i = int(np.argmin(equal))
+        r = known[0]
+        first = sums[i] - r * visits[i]
+        second = squares[i] - 2 * r * sums[i] + r * r * visits[i]
+        known = np.unique([r, np.round(r + second / first, 9)]) if first else known
+    return tuple(float(value) for value in known) if len(known) <= _MOST_LEVELS else ()
+
+
+def _level_counts(counts: Counts, levels: tuple[float, ...]) -> NDArray[np.float64] | None:
+    """Solve for how often each level was paid; None if no whole numbers solve the system."""
+    powers = np.vander(np.array(levels), _MOST_LEVELS, increasing=True).T  # (3, n_levels)
+    moments = np.stack([counts.visits, counts.reward_sums, counts.reward_squares], axis=-1)
+    solved = moments @ np.linalg.pinv(powers).T
+    whole = np.round(solved)
+    slack = _TOLERANCE * np.maximum(counts.visits, 1)[..., None]
+    scale = np.maximum(1.0, np.abs(powers).max(axis=1))
+    if (
+        (whole < 0).any()
+        or (np.abs(solved - whole) > slack).any()
+        or (np.abs(whole @ powers.T - moments) > slack * scale).any()
+    ):
+        return None
+    return np.ascontiguousarray(whole)
+
+
+def _gaussian(counts: Counts) -> RewardLaw:
+    """Shift and scale the rewards, and match the prior to their spread within pairs."""
+    visits = counts.visits.astype(np.float64)
+    total = visits.sum()
+    if total == 0:
+        return _no_reward(counts)
+    mean = counts.reward_sums.sum() / total
+    sums = counts.reward_sums - mean * visits
+    squares = counts.reward_squares - 2 * mean * counts.reward_sums + mean * mean * visits
+    variance = squares.sum() / total
+    if variance <= 1e-12 * max(mean * mean, 1e-300):
+        return _no_reward(counts)
+    sums, squares = sums / np.sqrt(variance), np.maximum(squares / variance, 0.0)
+    freedom = np.maximum(visits - 1, 0).sum()
+    within = (squares - sums * sums / np.maximum(visits, 1)).sum() / max(freedom, 1.0)
+    within = float(np.clip(within if freedom else 1.0, 1e-4, 1.0))
+    pseudo_visits = float(np.clip(within / max(1.0 - within, 1e-3), 1e-3, 1.0))
+    parts = np.stack([visits, sums, squares], axis=-1)
+    return RewardLaw(GAUSSIAN, parts, np.array([pseudo_visits, 1.0, within]))

@@ -1,0 +1,323 @@
+"""The search for the grouping with the highest score: climb, merge, split, from several starts."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.likelihood.blockmodel import (
+    Blocks,
+    Rule,
+    best_rule,
+    copy_blocks,
+    make_blocks,
+    make_rules,
+)
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.merging import apply_merges, merge_greedily
+from romdp.clustering.likelihood.rewardlaw import RewardLaw
+from romdp.clustering.likelihood.splitting import add_slot, drop_slot, split_group, unsplit
+from romdp.clustering.likelihood.starts import embed, k_means
+from romdp.clustering.likelihood.sweeping import sweep
+
+_NO_DRAWS = np.empty(0)
+_NO_MARGINS = np.empty((0, 2))
+_MOST_SWEEPS = 50
+_FEW_SWEEPS = 3  # between merges
+QUICKLY = tuple(np.geomspace(2.0, 0.4, 20).tolist())
+"""Temperatures of annealing that leave a local optimum."""
+_HOT, _WARM, _COLD = 30, 150, 20  # sweeps of cooling: while nothing forms, while groups do, after
+_FORMING = 0.7  # the inverse temperature from which on groups form, where visits are few
+_PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
+_SLACK = 30.0  # how far merging goes on below its best score, to show the curve
+_CORE, _CORE_DEGREE = 4000, 300  # observations to find groups by; transitions of each among them
+_EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
+_MOST_DIMENSIONS = 40
+_ROUNDS = 50  # of splitting; each adds groups, or is the last
+_RISE = 1e-6  # smaller gains are rounding
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A grouping in the search: its blocks, the rule with the best alpha, and the score."""
+
+    blocks: Blocks
+    rule: Rule
+    score: float
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; none of them is empty."""
+        return self.blocks.size.size
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The group of each observation, -1 for none."""
+        return self.blocks.labels
+
+
+class Search:
+    """The data as the search needs them, and its steps; each step returns a new `Grouping`.
+
+    Parameters
+    ----------
+    links, law
+        Transitions and rewards.
+    rng
+        Of the starts and of the order of sweeps.
+    integrated
+        Which score: integrated likelihood, or BIC.
+    n_states
+        The number of groups; None to let the score choose.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        law: RewardLaw,
+        rng: np.random.Generator,
+        *,
+        integrated: bool = True,
+        n_states: int | None = None,
+        max_groups: int = 1024,
+    ) -> None:
+        self.links = links
+        self.law = law
+        self.rng = rng
+        self.integrated = integrated
+        self.n_states = n_states
+        self.max_groups = max_groups
+        out_totals = links.out_totals()
+        self.degree = links.in_totals() + out_totals
+        self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
+        self.rules = make_rules(law, int(out_totals.sum()), integrated=integrated)
+        self.curve: dict[int, float] = {}
+
+    def core(self) -> NDArray[np.int64]:
+        """Choose the most frequent observations: as few as suffice to find the groups by.
+
+        There are at least some thousand, and about so many transitions among them that each has a
+        few hundred; that is estimated from their share of all transitions.
+        """
+        frequent = self.seen[np.argsort(-self.degree[self.seen], kind="stable")]
+        share = np.cumsum(self.degree[frequent]) / max(self.degree.sum(), 1)
+        size = np.arange(1, len(frequent) + 1)
+        each = share * share * self.degree.sum() / size
+        enough = np.flatnonzero((size >= _CORE) & (each >= _CORE_DEGREE))
+        return frequent[: enough[0] + 1] if len(enough) else frequent
+
+    def restrict(self, chosen: NDArray[np.int64]) -> "Search":
+        """Search among some observations alone, renumbered in the order given."""
+        return Search(
+            self.links.restrict(chosen),
+            replace(self.law, parts=self.law.parts[chosen]),
+            self.rng,
+            integrated=self.integrated,
+            n_states=self.n_states,
+            max_groups=self.max_groups,
+        )
+
+    def grouping(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
+        """Count and score a grouping."""
+        return self._scored(make_blocks(self.links, self.law.parts, labels, n_groups))
+
+    def _scored(self, blocks: Blocks) -> Grouping:
+        return Grouping(blocks, *best_rule(self.rules, blocks))
+
+    def _note(self, n_groups: int, score: float) -> None:
+        self.curve[n_groups] = max(self.curve.get(n_groups, -np.inf), score)
+
+    def _sweep(self, grouping: Grouping, order: NDArray[np.int64], temperature: float = 0.0) -> int:
+        """Sweep once, in place."""
+        draws = self.rng.random(len(order)) if temperature > 0 else _NO_DRAWS
+        allowed = np.arange(grouping.n_groups)
+        return sweep(
+            self.links,
+            self.law.parts,
+            grouping.rule,
+            grouping.blocks,
+            order,
+            allowed,
+            temperature,
+            draws,
+            _NO_MARGINS,
+        )
+
+    def climb(self, start: Grouping, most_sweeps: int = _MOST_SWEEPS) -> Grouping:
+        """Sweep until nothing moves."""
+        current = replace(start, blocks=copy_blocks(start.blocks))
+        for _ in range(most_sweeps):
+            if self._sweep(current, self.rng.permutation(self.seen)) == 0:
+                break
+        found = self._scored(current.blocks)
+        self._note(found.n_groups, found.score)
+        return found
+
+    def anneal(self, start: Grouping, temperatures: tuple[float, ...] = QUICKLY) -> Grouping:
+        """Sweep at random, ever less so, then climb: a way out of a local optimum."""
+        current = replace(start, blocks=copy_blocks(start.blocks))
+        for temperature in temperatures:
+            self._sweep(current, self.rng.permutation(self.seen), temperature)
+            current = self._scored(current.blocks)
+        return self.climb(current)
+
+    def temper(self, n_groups: int, slowness: int = 1) -> tuple[Grouping, float]:
+        """Cool from infinite heat, which also measures the evidence for so many groups.
+
+        The evidence is the log probability of the data with so many groups, whoever is in which.
+        The score is that of the data with one placing z; where visits are few, many placings are
+        about as likely, and their sum is what speaks for or against a number of groups. With
+        Z(b) the sum of exp(b score(z)) over all z, log Z(0) counts them, log Z(1) is the
+        evidence, and in between log Z rises by the mean score at temperature 1 / b, which
+        cooling visits anyway (thermodynamic integration). Where groups form too fast for it, the
+        cooling lags and the evidence comes out too low, not too high. ``slowness`` multiplies the
+        sweeps, 200, and so the time.
+        """
+        hot = np.linspace(0.0, _FORMING, _HOT * slowness, endpoint=False)[1:]
+        warm = np.linspace(_FORMING, 1.0, _WARM * slowness)
+        current = self.random(n_groups)
+        evidence = _log_placings(len(self.seen), current.n_groups)
+        last = 0.0
+        for inverse in (*hot, *warm):
+            before = current.score
+            self._sweep(current, self.rng.permutation(self.seen), 1.0 / inverse)
+            current = self._scored(current.blocks)
+            evidence += 0.5 * (before + current.score) * (inverse - last)
+            last = inverse
+        return self.anneal(current, tuple(np.geomspace(1.0, 0.6, _COLD * slowness))), evidence
+
+    def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
+        """Place every seen observation that has no group yet, the most frequent first."""
+        current = self.grouping(labels, n_groups)
+        missing = self.seen[labels[self.seen] < 0]
+        if len(missing) == 0:
+            return current
+        self._sweep(current, missing[np.argsort(-self.degree[missing], kind="stable")])
+        return self._scored(current.blocks)
+
+    def margins(self, grouping: Grouping) -> NDArray[np.float64]:
+        """Measure how sure each placing is: log odds against the second best, probability."""
+        margins = np.full((self.links.n_observations, 2), np.nan)
+        sweep(
+            self.links,
+            self.law.parts,
+            grouping.rule,
+            copy_blocks(grouping.blocks),
+            self.seen,
+            np.arange(grouping.n_groups),
+            0.0,
+            _NO_DRAWS,
+            margins,
+        )
+        return margins
+
+    def merge(self, start: Grouping) -> Grouping:
+        """Merge and sweep in turn, down to the best number of groups or to the given one."""
+        current = start
+        while True:
+            merges = merge_greedily(
+                current.rule,
+                current.blocks,
+                self.n_states or 1,
+                np.inf if self.n_states else _SLACK,
+            )
+            after = current.score + np.cumsum(merges.gain)
+            for done, value in enumerate(after, start=1):
+                self._note(current.n_groups - done, float(value))
+            if self.n_states is not None:
+                wanted = len(after)
+            else:
+                rises = len(after) > 0 and after.max() > current.score
+                wanted = int(np.argmax(after)) + 1 if rises else 0
+            if wanted == 0:
+                return current
+            allowed = max(1, int((1.0 - _PACE) * current.n_groups))
+            labels, n_groups = apply_merges(
+                current.labels, current.n_groups, merges, min(wanted, allowed)
+            )
+            current = self.climb(self.grouping(labels, n_groups), _FEW_SWEEPS)
+
+    def split(self, start: Grouping) -> Grouping:
+        """Split every group that gains by it."""
+        blocks = add_slot(start.blocks)
+        for group in range(start.n_groups):
+            if blocks.size.size > self.max_groups:
+                break
+            gain = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            if gain > _RISE:
+                blocks = add_slot(blocks)
+            elif gain > -np.inf:
+                unsplit(self.links, self.law, blocks, group)
+        return self._scored(drop_slot(blocks))
+
+    def grow(self, start: Grouping) -> Grouping:
+        """Split the one group that gains most by it, or loses least."""
+        gains = np.full(start.n_groups, -np.inf)
+        best = add_slot(start.blocks)
+        for group in range(start.n_groups):
+            blocks = add_slot(start.blocks)
+            gains[group] = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            if gains[group] > gains[:group].max(initial=-np.inf):
+                best = blocks
+        return start if np.isneginf(gains).all() else self._scored(best)
+
+    def polish(self, start: Grouping) -> Grouping:
+        """Climb, merge and split until the score no longer rises."""
+        best = self.climb(self.merge(start))
+        if self.n_states is not None:
+            while best.n_groups < self.n_states:
+                more = self.grow(best)
+                if more.n_groups == best.n_groups:
+                    break  # nothing can be cut: every observation is a group
+                best = self.climb(more)
+        for _ in range(_ROUNDS):
+            more = self.split(best)
+            if more.n_groups == best.n_groups:
+                break
+            found = self.climb(self.merge(self.climb(more)))
+            if found.score <= best.score + _RISE:
+                break
+            best = found
+        return best
+
+    def spectral(self, n_groups: int) -> Grouping:
+        """Group by k-means on the spectral embedding; rare observations are placed by score."""
+        core = self.seen[np.argsort(-self.degree[self.seen], kind="stable")][:_EMBEDDED]
+        points = embed(self.links, core, min(n_groups, _MOST_DIMENSIONS), self.rng)
+        weights = self.degree[core].astype(np.float64)
+        found = k_means(points, weights, n_groups, self.rng, restarts=2)
+        groups, compact = np.unique(found, return_inverse=True)
+        labels = np.full(self.links.n_observations, -1)
+        labels[core] = compact
+        return self.complete(labels, len(groups))
+
+    def random(self, n_groups: int) -> Grouping:
+        """Deal the observations at random."""
+        labels = np.full(self.links.n_observations, -1)
+        labels[self.seen] = self.rng.permutation(np.arange(len(self.seen)) % n_groups)
+        return self.grouping(labels, min(n_groups, len(self.seen)))
+
+    def warm(self, labels: NDArray[np.int64]) -> Grouping:
+        """Start from another grouping of the same observations."""
+        seen = np.zeros(len(labels), np.bool_)
+        seen[self.seen] = True
+        groups, compact = np.unique(labels[seen & (labels >= 0)], return_inverse=True)
+        start = np.full(len(labels), -1)
+        start[seen & (labels >= 0)] = compact
+        return self.complete(start, len(groups))
+
+
+@lru_cache(maxsize=64)
+def _log_placings(n_placed: int, n_groups: int) -> float:
+    """Log of the number of ways to place so many in so many groups, none of them empty.
+
+    The last one placed goes to one of the groups, which is empty before or not.
+    """
+    log_groups = np.log(np.arange(1, n_groups + 1))
+    ways = np.full(n_groups + 1, -np.inf)  # by the number of groups, from none on
+    ways[0] = 0.0
+    for _ in range(n_placed):
+        ways[1:] = log_groups + np.logaddexp(ways[1:], ways[:-1])
+        ways[0] = -np.inf
+    return float(ways[-1])

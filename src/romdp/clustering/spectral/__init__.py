@@ -1,0 +1,5 @@
+"""The paper's spectral step: moments of triples, their decomposition, groups."""
+
+from romdp.clustering.spectral.clusterer import Spectral
+
+__all__ = ["Spectral"]

@@ -1,0 +1,135 @@
+"""How far an estimated entry of V_2 may be off: three answers to the paper's B_O.
+
+``lem:decomp`` bounds the error of a column by ``C_2 sqrt(log(2 Y^(3/2) / delta) / nu)`` with a
+constant that nobody knows. One may state it (`constant_bound`), compute it from the truth
+(`theory_bound`), or estimate the error of every entry from the data (`bootstrap`), which is
+ours and the default.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.spectral.factors import Factors, matrix_factors, tensor_factors
+from romdp.clustering.spectral.moments import Moments
+from romdp.clustering.spectral.population import Views
+from romdp.core.errors import StructureError
+from romdp.theory.concentration import concentration_bound, triple_log
+from romdp.theory.views import View
+
+Floats = NDArray[np.float64]
+
+
+def constant_bound(constant: float, n_symbols: int, n_samples: float, delta: float) -> float:
+    """Return ``C sqrt(log(2 Y^(3/2) / delta) / nu)`` (``eq:BO``).
+
+    Examples
+    --------
+    >>> round(constant_bound(1.0, n_symbols=30, n_samples=10_000, delta=0.05), 4)
+    0.0296
+    """
+    return constant * math.sqrt(triple_log(n_symbols, delta) / n_samples)
+
+
+def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -> float:
+    """Return B_O of ``eq:epst1`` with the constants of the world itself: IT USES THE TRUTH.
+
+    The number of samples from which ``lem:concentration`` promises it contains a constant C_1 that
+    the paper does not give, so it is not checked.
+    """
+    first, second, third = (
+        _least_singular_value(v) for v in (views.first, views.second, views.third)
+    )
+    omega = float(views.chance.min())
+    view = View(views.states.size, omega, first, second, third, math.nan, views.mixing)
+    return float(concentration_bound(view, n_symbols, n_samples, delta))
+
+
+def _least_singular_value(matrix: Floats) -> float:
+    """Return the smallest non-zero singular value."""
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return float(values[values > 1e-12 * values[0]][-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Errors:
+    """What resampling says about an estimate of V_2.
+
+    Attributes
+    ----------
+    standard_errors : ndarray, shape (n_middle, k)
+        Root mean squared change of every entry between the estimate and its replicates.
+    eigenvalue_noise : float
+        Largest standard error of the column weights.
+    failed : float
+        The share of replicates in which the second moments did not reach the rank.
+    """
+
+    standard_errors: Floats
+    eigenvalue_noise: float
+    failed: float
+
+
+def bootstrap(
+    moments: Moments,
+    factors: Factors,
+    rng: np.random.Generator,
+    *,
+    method: str = "tensor",
+    solver: str = "joint",
+    n_replicates: int = 30,
+) -> Errors:
+    """Estimate the error of every entry of V_2 by resampling the triples.
+
+    Replicates come in any order of columns, so each is matched to the estimate (Hungarian
+    method on squared distances). Where the decomposition is not well determined they disagree,
+    and the standard errors grow accordingly.
+    """
+    rank = factors.columns.shape[1]
+    if method == "matrix":
+        estimate = partial(matrix_factors, rank=rank, rng=rng)
+    else:
+        estimate = partial(
+            tensor_factors,
+            rank=rank,
+            rng=rng,
+            solver=solver,
+            n_starts=2,
+            start=factors.columns,
+            tolerance=1e-6,
+        )
+    squares = np.zeros_like(factors.columns)
+    weight_squares = np.zeros(rank)
+    done = 0
+    for _ in range(n_replicates):
+        try:
+            replicate = estimate(moments.resample(rng))
+        except StructureError:
+            continue
+        order = align(replicate.columns, factors.columns)
+        squares += (replicate.columns[:, order] - factors.columns) ** 2
+        weight_squares += (replicate.chance[order] - factors.chance) ** 2
+        done += 1
+    if done == 0:
+        return Errors(np.full_like(squares, np.inf), np.inf, 1.0)
+    noise = float(np.sqrt(weight_squares.max() / done))
+    return Errors(np.sqrt(squares / done), noise, 1 - done / n_replicates)
+
+
+def align(columns: Floats, reference: Floats) -> NDArray[np.intp]:
+    """Return the order of the columns that is nearest to the reference.
+
+    Examples
+    --------
+    >>> align(np.array([[0.1, 0.9], [0.9, 0.1]]), np.eye(2)).tolist()
+    [1, 0]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    products = reference.T @ columns
+    cost = (columns**2).sum(axis=0) - 2 * products  # squared distances but for a row constant
+    order: NDArray[np.intp] = linear_sum_assignment(cost)[1]
+    return order

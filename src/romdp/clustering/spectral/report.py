@@ -1,0 +1,146 @@
+"""What spectral learning saw and decided, action by action; it prints as a table."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.data.partition import Partition
+
+_SHOWN_SYMBOLS = 8
+_SHOWN_LINES = 40
+_HEAD: tuple[str, ...] = (
+    *("action", "samples", "symbols", "rank", "sigma_k", "threshold"),
+    *("condition", "residual", "bound", "groups"),
+)
+
+Group = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Symbols that a column claimed and that were not grouped, and why."""
+
+    symbols: Group
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{_listed(self.symbols)}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ActionReport:
+    """What was found for one action.
+
+    Attributes
+    ----------
+    action : int
+    n_samples : int
+        Triples with the action in the middle: nu(l).
+    symbols : ndarray of int64
+        The symbols (groups of the grouping before) where the action was taken.
+    rank : int
+        How many hidden states stand out of the noise; 0 if nothing was computed.
+    singular_values : ndarray
+        Of K_23, decreasing, as far as they were computed.
+    threshold : float
+        Singular values above it count.
+    condition : float
+        How much noise the method blows up; NaN if nothing was decomposed.
+    residual : float
+        What the decomposition left over, as a share; NaN if nothing was decomposed.
+    columns, bounds : ndarray, shape (len(symbols), rank)
+        The estimate of V_2 and the bound that its entries had to exceed; empty likewise.
+    groups : tuple of tuples of int
+        The groups that were accepted, in symbols.
+    refused : tuple of Refusal
+        What a column claimed in vain.
+    note : str
+        Why nothing was decomposed; else empty.
+    """
+
+    action: int
+    n_samples: int
+    symbols: NDArray[np.int64]
+    rank: int = 0
+    singular_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    threshold: float = float("nan")
+    condition: float = float("nan")
+    residual: float = float("nan")
+    columns: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    bounds: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    groups: tuple[Group, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpectralReport:
+    """Everything that one run of `alg:spectral.learning` saw and decided.
+
+    Attributes
+    ----------
+    actions : tuple of ActionReport
+        One for each action.
+    partition : Partition
+        The new grouping of the observations: the one before, with the groups merged in.
+    level : float
+        The failure probability at this epoch.
+    description : str
+        Which method, solver and bound were used.
+    uses_truth : bool
+        Whether a bound was computed from the world itself; no learner may then be judged by it.
+    """
+
+    actions: tuple[ActionReport, ...]
+    partition: Partition
+    level: float
+    description: str
+    uses_truth: bool
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups accepted over all actions, in symbols."""
+        return tuple(group for action in self.actions for group in action.groups)
+
+    def __str__(self) -> str:
+        lines = [f"Spectral learning: {self.description}, level {self.level:.3g}"]
+        if self.uses_truth:
+            lines.append("NOTE: the bounds use the true world")
+        rows = [_HEAD, *(_row(action) for action in self.actions)]
+        width = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+        lines += ["  ".join(f"{c:>{w}}" for c, w in zip(row, width, strict=True)) for row in rows]
+        for action in self.actions:
+            where = f"action {action.action}: "
+            if action.note:
+                lines.append(f"{where}{action.note}")
+            lines += [f"{where}grouped {_listed(group)}" for group in action.groups]
+            lines += [f"{where}refused {refusal}" for refusal in action.refused]
+        if len(lines) > _SHOWN_LINES:
+            hidden = len(lines) - _SHOWN_LINES
+            lines = [*lines[:_SHOWN_LINES], f"... and {hidden} more lines"]
+        return "\n".join([*lines, f"result: {self.partition}"])
+
+
+def _row(action: ActionReport) -> tuple[str, ...]:
+    kept = action.singular_values[: action.rank]
+    bound = float(np.median(action.bounds)) if action.bounds.size else np.nan
+    return (
+        str(action.action),
+        f"{action.n_samples:,}",
+        str(len(action.symbols)),
+        str(action.rank) if action.rank else "-",
+        _number(kept[-1] if len(kept) else np.nan),
+        *(_number(x) for x in (action.threshold, action.condition, action.residual, bound)),
+        str(len(action.groups)),
+    )
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3g}"
+
+
+def _listed(symbols: Group) -> str:
+    shown = ", ".join(str(symbol) for symbol in symbols[:_SHOWN_SYMBOLS])
+    more = f", ... ({len(symbols)} in all)" if len(symbols) > _SHOWN_SYMBOLS else ""
+    return f"{{{shown}{more}}}"

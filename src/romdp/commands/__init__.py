@@ -1,1 +1,0 @@
-"""The commands of ``romdp``, one file for each group of them."""

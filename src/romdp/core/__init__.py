@@ -1,0 +1,1 @@
+"""What every package builds on: errors, checks, seeds, files, and the decorator of kernels."""

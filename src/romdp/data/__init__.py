@@ -1,0 +1,1 @@
+"""What was seen, and what is kept of it: groupings, trajectories, counts, triples."""

@@ -1,0 +1,447 @@
+"""What is kept of the steps: visits, transitions and rewards of every pair; they add up.
+
+The transitions are an array while that is cheap and a sparse matrix beyond; what a caller may
+ask does not depend on which. Counts of observations become counts of groups with
+`Counts.group`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.errors import InvalidInputError, TooLargeError
+from romdp.core.validation import (
+    entry,
+    first_index,
+    freeze,
+    real_array,
+    whole_array,
+    whole_number,
+)
+from romdp.data.counting import (
+    Floats,
+    Ints,
+    Sparse,
+    Transitions,
+    add_rewards,
+    check_groups,
+    checked_sparse,
+    compress,
+    count_dense,
+    count_sparse,
+    count_visits,
+    gather,
+    group_dense,
+    group_pairs,
+    group_sparse,
+    refuse_negative,
+    refuse_negative_sparse,
+)
+from romdp.data.partition import Partition
+from romdp.data.tally import DENSE_LIMIT
+from romdp.data.trajectory import Trajectory
+
+_PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then takes 2 GiB
+_LARGEST = 2**53  # of a count: exact as a float, and sums of many of them do not overflow
+_CSR_PARTS = ("data", "indices", "indptr")
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Counts:
+    """How often each pair (observation, action) was visited, where it led and what it paid.
+
+    Parameters
+    ----------
+    visits : array_like of int, shape (n_observations, n_actions)
+        Steps taken from each pair.
+    transitions : array_like of int, shape (n_observations, n_actions, n_observations)
+        Steps that led from each pair to each observation; or a SciPy sparse array of shape
+        (n_observations * n_actions, n_observations). A step whose next observation is unknown
+        counts in ``visits`` and not here.
+    reward_sums, reward_squares : array_like, shape (n_observations, n_actions)
+        Sum of the rewards of each pair, and of their squares.
+
+    Notes
+    -----
+    The arrays are checked, copied and made read-only; `Counts.from_cells` wraps arrays as they are.
+
+    Examples
+    --------
+    >>> counts = Counts.from_trajectory(Trajectory([0, 1, 0, 2], [0, 0, 1, 0], [1, 0, 1, 1]))
+    >>> counts
+    Counts(4 steps, 3 observations, 2 actions, dense)
+    >>> counts.group(Partition([0, 0, 1])).transitions[:, 0]
+    array([[2, 0],
+           [0, 0]])
+    """
+
+    visits: Ints
+    transitions: Transitions
+    reward_sums: Floats
+    reward_squares: Floats
+
+    def __init__(
+        self,
+        visits: ArrayLike,
+        transitions: "ArrayLike | Sparse",
+        reward_sums: ArrayLike,
+        reward_squares: ArrayLike,
+    ) -> None:
+        shape = ("n_observations", "n_actions")
+        checked = whole_array(visits, "visits", shape, 0, _LARGEST)
+        n_observations, n_actions = checked.shape
+        moved: Transitions
+        if isinstance(transitions, scipy.sparse.sparray | scipy.sparse.spmatrix):
+            moved = checked_sparse(transitions, n_observations, n_actions)
+        else:
+            full = (n_observations, n_actions, n_observations)
+            moved = whole_array(transitions, "transitions", full, 0, _LARGEST)
+        sums = real_array(reward_sums, "reward_sums", checked.shape)
+        squares = real_array(reward_squares, "reward_squares", checked.shape)
+        refuse_negative("reward_squares", squares)
+        bad = (checked == 0) & ((sums != 0) | (squares != 0))
+        if bad.any():
+            where = entry("visits", first_index(bad))
+            raise InvalidInputError(f"{where} is 0, but there are rewards; nothing can be paid")
+        self._set(checked, moved, sums, squares)
+        self._check_visits()
+
+    def _set(self, visits: Ints, transitions: Transitions, sums: Floats, squares: Floats) -> None:
+        """Fill the fields; what is passed becomes read-only."""
+        if isinstance(transitions, np.ndarray):
+            freeze(transitions)
+        else:
+            for part in (transitions.data, transitions.indices, transitions.indptr):
+                freeze(part)
+        object.__setattr__(self, "visits", freeze(visits))
+        object.__setattr__(self, "transitions", transitions)
+        object.__setattr__(self, "reward_sums", freeze(sums))
+        object.__setattr__(self, "reward_squares", freeze(squares))
+
+    @classmethod
+    def _make(
+        cls, visits: Ints, transitions: Transitions, sums: Floats, squares: Floats
+    ) -> "Counts":
+        """Build from arrays that are new and known to be right."""
+        counts = object.__new__(cls)
+        counts._set(visits, transitions, sums, squares)
+        return counts
+
+    @classmethod
+    def from_cells(
+        cls,
+        n_observations: int,
+        n_actions: int,
+        visits: Ints,
+        transitions: Ints | tuple[Ints, Ints],
+        reward_sums: Floats,
+        reward_squares: Floats,
+    ) -> "Counts":
+        """Look at flat arrays that somebody else owns and may go on changing.
+
+        Nothing is copied (except keys and counts), and sizes and dtypes are checked, values not.
+        The owner's arrays stay writable; through these counts they are read-only. `copy` takes a
+        snapshot.
+
+        Parameters
+        ----------
+        n_observations, n_actions : int
+            The sizes.
+        visits, reward_sums, reward_squares : ndarray, shape (n_observations * n_actions,)
+            One entry per cell ``observation * n_actions + action``; int64, float64, float64.
+        transitions : ndarray of int64, or a pair of them
+            One entry per ``cell * n_observations + next_observation``; or such keys, each once,
+            and the count of each.
+        """
+        cells, pairs = n_observations * n_actions, (n_observations, n_actions)
+        for name, array, dtype in (
+            ("visits", visits, np.int64),
+            ("reward_sums", reward_sums, np.float64),
+            ("reward_squares", reward_squares, np.float64),
+        ):
+            _check_cells(name, array, cells, dtype)
+        moved: Transitions
+        if isinstance(transitions, tuple):
+            rows, columns = np.divmod(transitions[0], n_observations)
+            moved = gather(rows, columns, transitions[1], (cells, n_observations))
+        else:
+            _check_cells("transitions", transitions, cells * n_observations, np.int64)
+            moved = transitions.reshape(*pairs, n_observations)
+        return cls._make(
+            visits.reshape(pairs), moved, reward_sums.reshape(pairs), reward_squares.reshape(pairs)
+        )
+
+    @classmethod
+    def zeros(cls, n_observations: int, n_actions: int, *, sparse: bool | None = None) -> "Counts":
+        """Make counts of no steps; sparse or not as asked, by default as the size demands."""
+        n_observations = whole_number(n_observations, "n_observations", 1)
+        n_actions = whole_number(n_actions, "n_actions", 1)
+        pairs = (n_observations, n_actions)
+        if n_observations * n_actions > _PAIR_LIMIT:
+            raise TooLargeError(
+                f"{n_observations:,} observations with {n_actions:,} actions are more than "
+                f"{_PAIR_LIMIT:,} pairs; number the observations that occur from 0 without gaps"
+            )
+        transitions: Transitions
+        if _is_large(*pairs) if sparse is None else sparse:
+            transitions = scipy.sparse.csr_array(
+                (n_observations * n_actions, n_observations), dtype=np.int64
+            )
+        else:
+            _refuse_large(*pairs)
+            transitions = np.zeros((*pairs, n_observations), np.int64)
+        return cls._make(np.zeros(pairs, np.int64), transitions, np.zeros(pairs), np.zeros(pairs))
+
+    @classmethod
+    def from_trajectory(cls, trajectory: Trajectory, *, sparse: bool | None = None) -> "Counts":
+        """Count the steps of a trajectory; one without rewards counts as having paid nothing.
+
+        Where the transitions are sparse, memory is bounded by the number of distinct ones.
+        """
+        zeros = cls.zeros(trajectory.n_observations, trajectory.n_actions, sparse=sparse)
+        visits = zeros.visits.copy()
+        sums, squares = zeros.reward_sums.copy(), zeros.reward_squares.copy()
+        count_visits(trajectory.observations, trajectory.actions, visits)
+        if trajectory.rewards is not None:
+            add_rewards(
+                trajectory.observations, trajectory.actions, trajectory.rewards, sums, squares
+            )
+            if not np.isfinite(squares).all():
+                raise InvalidInputError(
+                    f"the squares of rewards up to {np.abs(trajectory.rewards).max():g} are too "
+                    "large for a float; rescale the rewards"
+                )
+        moves = (trajectory.observations, trajectory.actions, trajectory.next_observations)
+        transitions: Transitions
+        if isinstance(zeros.transitions, np.ndarray):
+            transitions = np.zeros_like(zeros.transitions)
+            count_dense(*moves, transitions)
+        else:
+            transitions = count_sparse(*moves, zeros.n_observations, zeros.n_actions)
+        return cls._make(visits, transitions, sums, squares)
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations, or of groups."""
+        return len(self.visits)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(self.visits.shape[1])
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps counted."""
+        return int(self.visits.sum())
+
+    @property
+    def n_transitions(self) -> int:
+        """Number of steps counted of which it is known where they led."""
+        return int(self.transitions.sum())
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the transitions are a sparse matrix."""
+        return not isinstance(self.transitions, np.ndarray)
+
+    @property
+    def reward_means(self) -> Floats:
+        """Mean reward of each pair; 0 where it was never visited."""
+        return self.reward_sums / np.maximum(self.visits, 1)
+
+    def copy(self) -> "Counts":
+        """Return counts with arrays of their own, which follow no owner of `from_cells`."""
+        return self._make(
+            self.visits.copy(),
+            self.transitions.copy(),
+            self.reward_sums.copy(),
+            self.reward_squares.copy(),
+        )
+
+    def matrix(self) -> Sparse:
+        """Return the transitions as a sparse matrix, one row per pair, however they are kept."""
+        if isinstance(self.transitions, np.ndarray):
+            return compress(self.transitions.reshape(-1, self.n_observations))
+        return self.transitions
+
+    def sparse(self) -> "Counts":
+        """Return the same counts with sparse transitions."""
+        if self.is_sparse:
+            return self
+        return self._make(self.visits, self.matrix(), self.reward_sums, self.reward_squares)
+
+    def dense(self) -> "Counts":
+        """Return the same counts with the transitions as an array, if that is not too large."""
+        if isinstance(self.transitions, np.ndarray):
+            return self
+        _refuse_large(self.n_observations, self.n_actions)
+        shape = (self.n_observations, self.n_actions, self.n_observations)
+        transitions = self.transitions.toarray().reshape(shape)
+        return self._make(self.visits, transitions, self.reward_sums, self.reward_squares)
+
+    def group(self, partition: Partition) -> "Counts":
+        """Count groups instead of observations.
+
+        What happened at observations without a group is left out. A step that led into one
+        keeps its visit and its reward and loses its transition, as if truncated. The transitions
+        become an array as soon as there are few enough groups. If every observation is a group
+        of its own the result is these counts themselves, not a copy.
+        """
+        check_groups(partition, self.n_observations)
+        if partition.is_identity:
+            return self
+        n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
+        transitions: Transitions
+        if isinstance(self.transitions, np.ndarray):
+            transitions = np.zeros((n_groups, n_actions, n_groups), np.int64)
+            group_dense(self.transitions, self.visits, labels, transitions)
+        else:
+            large = _is_large(n_groups, n_actions)
+            transitions = group_sparse(self.transitions, labels, n_groups, n_actions, large)
+        return self.group_with(partition, transitions)
+
+    def group_with(self, partition: Partition, transitions: Transitions) -> "Counts":
+        """Count groups whose transitions somebody else has added up."""
+        check_groups(partition, self.n_observations)
+        visits = np.zeros((partition.n_clusters, self.n_actions), np.int64)
+        sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
+        group_pairs(self.visits, partition.labels, visits)
+        group_pairs(self.reward_sums, partition.labels, sums)
+        group_pairs(self.reward_squares, partition.labels, squares)
+        return Counts._make(visits, transitions, sums, squares)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if not isinstance(other, Counts):
+            return NotImplemented
+        mine, theirs = self._comparable(other)
+        return self._make(
+            self.visits + other.visits,
+            mine + theirs,
+            self.reward_sums + other.reward_sums,
+            self.reward_squares + other.reward_squares,
+        )
+
+    def __sub__(self, other: "Counts") -> "Counts":
+        """Leave out steps that were counted before."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        mine, theirs = self._comparable(other)
+        visits = self.visits - other.visits
+        refuse_negative("visits", visits)
+        transitions = mine - theirs
+        if isinstance(transitions, np.ndarray):
+            refuse_negative("transitions", transitions)
+        else:
+            refuse_negative_sparse(transitions, self.n_actions)
+            transitions.eliminate_zeros()
+        # What rounding leaves of a sum whose terms have all gone must not pass for a reward.
+        left = visits > 0
+        sums = np.where(left, self.reward_sums - other.reward_sums, 0.0)
+        squares = np.where(left, np.maximum(self.reward_squares - other.reward_squares, 0.0), 0.0)
+        counts = self._make(visits, transitions, sums, squares)
+        counts._check_visits()
+        return counts
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        if not (
+            np.array_equal(self.visits, other.visits)
+            and np.array_equal(self.reward_sums, other.reward_sums)
+            and np.array_equal(self.reward_squares, other.reward_squares)
+        ):
+            return False
+        mine, theirs = self._comparable(other)
+        if isinstance(mine, np.ndarray):
+            return np.array_equal(mine, theirs)
+        return bool((mine != theirs).nnz == 0)
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, which may be a changing view
+
+    def __repr__(self) -> str:
+        return (
+            f"Counts({self.n_steps:,} steps, {self.n_observations:,} observations, "
+            f"{self.n_actions} actions, {'sparse' if self.is_sparse else 'dense'})"
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return plain arrays for a checkpoint, as `from_arrays` takes them."""
+        arrays: dict[str, NDArray[Any]] = {
+            "visits": self.visits,
+            "reward_sums": self.reward_sums,
+            "reward_squares": self.reward_squares,
+        }
+        if isinstance(self.transitions, np.ndarray):
+            return {**arrays, "transitions": self.transitions}
+        parts = {f"transitions_{name}": getattr(self.transitions, name) for name in _CSR_PARTS}
+        return {**arrays, **parts}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Counts":
+        """Rebuild counts from what `arrays` returned."""
+        try:
+            visits, sums, squares = (
+                arrays[name] for name in ("visits", "reward_sums", "reward_squares")
+            )
+            if "transitions" in arrays:
+                return cls(visits, arrays["transitions"], sums, squares)
+            parts = tuple(arrays[f"transitions_{name}"] for name in _CSR_PARTS)
+        except KeyError as error:
+            raise InvalidInputError(f"the arrays of the counts lack {error}") from None
+        try:
+            matrix = scipy.sparse.csr_array(parts, shape=(visits.size, visits.shape[0]))
+            matrix.check_format(full_check=True)
+        except (ValueError, TypeError, IndexError) as error:
+            raise InvalidInputError(f"the sparse transitions are damaged: {error}") from None
+        return cls(visits, matrix, sums, squares)
+
+    def _comparable(self, other: "Counts") -> tuple[Any, Any]:
+        """Return the transitions of both in one form: arrays if both are, else sparse."""
+        if self.visits.shape != other.visits.shape:
+            raise InvalidInputError(
+                f"one has {self.n_observations} observations and {self.n_actions} actions, the "
+                f"other {other.n_observations} and {other.n_actions}; the sizes must agree"
+            )
+        if self.is_sparse or other.is_sparse:
+            return self.matrix(), other.matrix()
+        return self.transitions, other.transitions
+
+    def _check_visits(self) -> None:
+        """Check that no pair has led to more observations than it was visited."""
+        if isinstance(self.transitions, np.ndarray):
+            led = self.transitions.sum(axis=2)
+        else:
+            led = self.transitions.sum(axis=1).reshape(self.visits.shape)
+        bad = led > self.visits
+        if bad.any():
+            index = first_index(bad)
+            raise InvalidInputError(
+                f"{entry('visits', index)} is {self.visits[index]}, but {led[index]} transitions "
+                "start there; visits must be at least the sum of transitions over the last axis"
+            )
+
+
+def _is_large(n_observations: int, n_actions: int) -> bool:
+    return n_observations * n_actions * n_observations > DENSE_LIMIT
+
+
+def _refuse_large(n_observations: int, n_actions: int) -> None:
+    if _is_large(n_observations, n_actions):
+        raise TooLargeError(
+            f"transitions between {n_observations:,} observations under {n_actions:,} actions "
+            f"would be {n_observations * n_actions * n_observations:,} entries, above the limit "
+            f"of {DENSE_LIMIT:,}; keep them sparse, or group the observations first"
+        )
+
+
+def _check_cells(name: str, array: NDArray[Any], size: int, dtype: type) -> None:
+    if array.shape != (size,) or array.dtype != dtype:
+        raise InvalidInputError(
+            f"{name} has shape {array.shape} and {array.dtype} entries; it must have shape "
+            f"({size},) and {np.dtype(dtype)} entries"
+        )

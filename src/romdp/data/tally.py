@@ -1,0 +1,181 @@
+"""Counting by key: a plain array while the keys are few, an open hash table beyond.
+
+Both look the same to a kernel, which calls `add` with a key; a hash table that has become
+too full asks its owner to grow it before the next key. A plain array has no keys (None), and
+since numba compiles a kernel for each type, it then costs one addition and no test.
+"""
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.errors import TooLargeError
+
+DENSE_LIMIT = 2**24
+"""Up to this many possible keys the counts are a plain array (128 MiB at most)."""
+
+_EMPTY = -1
+_SMALLEST_TABLE = 2**12
+
+
+@kernel
+def add(
+    keys: NDArray[np.int64] | None, counts: NDArray[np.int64], used: NDArray[np.int64], key: int
+) -> None:
+    """Count one key. ``keys`` is None for a plain array; a hash table must have a free slot.
+
+    ``used[0]`` is the number of slots used. If there is more room in ``used``, ``used[1]`` is the
+    number of keys added since somebody last looked, and these keys follow while they fit.
+    """
+    if used.size > 1:
+        used[1] += 1
+        if used[1] < used.size - 1:
+            used[used[1] + 1] = key
+    if keys is None:
+        counts[key] += 1
+    else:
+        slot = _slot(keys, key)
+        if keys[slot] == _EMPTY:
+            keys[slot] = key
+            used[0] += 1
+        counts[slot] += 1
+
+
+@kernel
+def is_full(keys: NDArray[np.int64] | None, used: NDArray[np.int64]) -> bool:
+    """Say whether a hash table must grow before the next key; a plain array never is full."""
+    if keys is None:
+        return False
+    full: bool = 3 * keys.size < 4 * (used[0] + 1)
+    return full
+
+
+@kernel
+def _slot(keys: NDArray[np.int64], key: int) -> np.int64:
+    """Find the slot of a key, or the free one where it belongs (linear probing)."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(32)
+    mask = np.int64(keys.size - 1)
+    slot = np.int64(mixed & np.uint64(mask))
+    while keys[slot] != key and keys[slot] != _EMPTY:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _move(
+    old_keys: NDArray[np.int64],
+    old_counts: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    for i in range(old_keys.size):
+        if old_keys[i] != _EMPTY:
+            slot = _slot(keys, old_keys[i])
+            keys[slot] = old_keys[i]
+            counts[slot] += old_counts[i]
+
+
+@kernel
+def _add_many(
+    keys: NDArray[np.int64] | None,
+    counts: NDArray[np.int64],
+    used: NDArray[np.int64],
+    new: NDArray[np.int64],
+    start: int,
+) -> int:
+    """Count keys from ``start`` on until all are counted or the table is full."""
+    for i in range(start, new.size):
+        if is_full(keys, used):
+            return i
+        add(keys, counts, used, new[i])
+    return new.size
+
+
+class Tally:
+    """Counts of integer keys in [0, n_keys).
+
+    Parameters
+    ----------
+    n_keys
+        How many keys there could be; beyond `DENSE_LIMIT` only those that occur take memory
+        (about 24 bytes each).
+    """
+
+    def __init__(self, n_keys: int) -> None:
+        if n_keys > np.iinfo(np.int64).max:
+            raise TooLargeError(f"{n_keys:.3g} possible keys do not fit in 64 bits")
+        self.n_keys = n_keys
+        self.keys: NDArray[np.int64] | None = None
+        self.counts = np.zeros(n_keys if n_keys <= DENSE_LIMIT else 0, np.int64)
+        self.used = np.zeros(1, np.int64)
+        if n_keys > DENSE_LIMIT:
+            self._new_table(_SMALLEST_TABLE)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the counts are a plain array with one entry a key."""
+        return self.keys is None
+
+    def _new_table(self, size: int) -> NDArray[np.int64]:
+        self.keys = np.full(size, _EMPTY, np.int64)
+        self.counts = np.zeros(size, np.int64)
+        return self.keys
+
+    def add(self, keys: NDArray[np.int64]) -> None:
+        """Count every key of an array."""
+        done = 0
+        while (done := _add_many(self.keys, self.counts, self.used, keys, done)) < keys.size:
+            self.make_room()
+
+    def make_room(self) -> None:
+        """Double the hash table if it is full."""
+        keys, counts = self.keys, self.counts
+        if keys is not None and is_full(keys, self.used):
+            _move(keys, counts, self._new_table(2 * keys.size), self.counts)
+
+    def take_notes(self, room: int) -> None:
+        """From now on, remember the latest keys too, up to ``room`` of them."""
+        self.used = np.append(self.used[0], np.zeros(1 + room, np.int64))
+
+    def noted(self) -> NDArray[np.int64] | None:
+        """Return the keys added since the last call, in order, or None if they did not fit.
+
+        Without `take_notes` there are none to return.
+        """
+        if self.used.size == 1:
+            return None
+        number, self.used[1] = int(self.used[1]), 0
+        return self.used[2 : 2 + number].copy() if number <= self.used.size - 2 else None
+
+    def items(self, *, ordered: bool = True) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the keys that occurred, ascending unless not ``ordered``, and their counts."""
+        if self.keys is None:
+            keys = np.flatnonzero(self.counts)
+            return keys, self.counts[keys]
+        taken = np.flatnonzero(self.keys != _EMPTY)
+        order = taken[np.argsort(self.keys[taken])] if ordered else taken
+        return self.keys[order], self.counts[order]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        if self.keys is not None:
+            self.keys.fill(_EMPTY)
+        self.counts.fill(0)
+        self.used[:2] = 0
+
+    @classmethod
+    def from_items(cls, n_keys: int, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
+        """Rebuild a tally from `items`."""
+        tally = cls(n_keys)
+        if tally.keys is None:
+            tally.counts[keys] = counts
+            return tally
+        size = tally.keys.size
+        while 3 * size < 4 * (keys.size + 1):
+            size *= 2
+        _move(keys, counts, tally._new_table(size), tally.counts)
+        tally.used[0] = keys.size
+        return tally

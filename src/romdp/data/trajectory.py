@@ -1,0 +1,267 @@
+"""What was seen: observations, actions, rewards, and where episodes end."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.errors import InvalidInputError
+from romdp.core.storage import read_model, write_arrays
+from romdp.core.validation import freeze, real_array, whole_array, whole_number
+
+_KIND, _VERSION = "trajectory", 1
+_LARGEST = 2**62  # of an observation or action, so that adding one never overflows
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Trajectory:
+    """Steps in the order in which they were taken, in one or several episodes.
+
+    Inside an episode the step ``t`` leads from ``observations[t]`` to ``observations[t + 1]``;
+    the last step of an episode leads to its final observation, if that is known. For a step at
+    which the environment terminated, that is the observation which the restart showed; for a
+    truncated one it is unknown: the step then counts its reward and no transition.
+
+    Parameters
+    ----------
+    observations, actions : array_like of int, shape (n_steps,)
+        What was seen, and what was then done.
+    rewards : array_like, shape (n_steps,), optional
+        What each step paid: any finite numbers.
+    lengths : array_like of int, shape (n_episodes,), optional
+        Number of steps of each episode, at least one; by default all steps are one episode.
+    final_observations : array_like of int, shape (n_episodes,), optional
+        What each episode's last step led to, -1 for unknown; by default all are unknown.
+    n_observations, n_actions : int, optional
+        How many there are, those never seen included; by default the largest seen plus one.
+
+    Examples
+    --------
+    >>> seen = Trajectory([0, 1, 0, 2], [0, 0, 1, 0], lengths=[3, 1], final_observations=[2, -1])
+    >>> seen
+    Trajectory(4 steps, 2 episodes, 3 observations, 2 actions, no rewards)
+    >>> seen.next_observations
+    array([ 1,  0,  2, -1])
+    """
+
+    observations: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64] | None
+    lengths: NDArray[np.int64]
+    final_observations: NDArray[np.int64]
+    n_observations: int
+    n_actions: int
+
+    def __init__(
+        self,
+        observations: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        final_observations: ArrayLike | None = None,
+        *,
+        n_observations: int | None = None,
+        n_actions: int | None = None,
+    ) -> None:
+        last_observation = _last("n_observations", n_observations)
+        last_action = _last("n_actions", n_actions)
+        seen = whole_array(observations, "observations", ("n_steps",), 0, last_observation)
+        n_steps = len(seen)
+        _check_length(actions, "actions", n_steps)
+        taken = whole_array(actions, "actions", (n_steps,), 0, last_action)
+        paid = None
+        if rewards is not None:
+            _check_length(rewards, "rewards", n_steps)
+            paid = real_array(rewards, "rewards", (n_steps,))
+        lasted = np.array([n_steps])
+        if lengths is not None:
+            lasted = whole_array(lengths, "lengths", ("n_episodes",), 1, n_steps)
+            if lasted.sum() != n_steps:
+                raise InvalidInputError(
+                    f"lengths sums to {lasted.sum()}, but there are {n_steps} steps; "
+                    "give the number of steps of every episode"
+                )
+        final = np.full(len(lasted), -1)
+        if final_observations is not None:
+            name = "final_observations"
+            final = whole_array(final_observations, name, (len(lasted),), -1, last_observation)
+        self._set(
+            observations=seen,
+            actions=taken,
+            rewards=paid,
+            lengths=lasted,
+            final_observations=final,
+            n_observations=int(n_observations or max(seen.max(), final.max()) + 1),
+            n_actions=int(n_actions or taken.max() + 1),
+        )
+
+    def _set(self, **fields: Any) -> None:
+        """Fill the fields with checked values; arrays become read-only."""
+        for name, value in fields.items():
+            kept = freeze(value) if isinstance(value, np.ndarray) else value
+            object.__setattr__(self, name, kept)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps, over all episodes."""
+        return len(self.observations)
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.lengths)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The index of each episode's first step."""
+        return freeze(np.cumsum(self.lengths) - self.lengths)
+
+    @cached_property
+    def next_observations(self) -> NDArray[np.int64]:
+        """What each step led to; -1 where that is unknown."""
+        following = np.empty(self.n_steps, np.int64)
+        following[:-1] = self.observations[1:]
+        following[self.starts + self.lengths - 1] = self.final_observations
+        return freeze(following)
+
+    def triples(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """List what came before, at and after every inner step.
+
+        Returns
+        -------
+        previous, middle, action, next : ndarray of int64
+            ``action`` was taken at ``middle``. A step is left out if it is the first of its
+            episode or if what it led to is unknown.
+
+        Examples
+        --------
+        >>> [column.tolist() for column in Trajectory([5, 6, 7], [0, 1, 0]).triples()]
+        [[5], [6], [1], [7]]
+        """
+        inner = self.next_observations >= 0
+        inner[self.starts] = False
+        at = np.flatnonzero(inner)
+        return (
+            self.observations[at - 1],
+            self.observations[at],
+            self.actions[at],
+            self.next_observations[at],
+        )
+
+    def episodes(self) -> "Iterator[Trajectory]":
+        """Walk through the episodes, each a trajectory of the same sizes that shares the arrays."""
+        for i, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
+            steps = slice(start, start + length)
+            episode = object.__new__(Trajectory)
+            episode._set(
+                observations=self.observations[steps],
+                actions=self.actions[steps],
+                rewards=None if self.rewards is None else self.rewards[steps],
+                lengths=self.lengths[i : i + 1],
+                final_observations=self.final_observations[i : i + 1],
+                n_observations=self.n_observations,
+                n_actions=self.n_actions,
+            )
+            yield episode
+
+    @classmethod
+    def concatenate(cls, trajectories: "Sequence[Trajectory]") -> "Trajectory":
+        """Put trajectories one after the other; each keeps its episodes to itself.
+
+        All of them or none must have rewards. The sizes are the largest ones.
+
+        Examples
+        --------
+        >>> Trajectory.concatenate([Trajectory([0, 1], [0, 0]), Trajectory([2], [1])])
+        Trajectory(3 steps, 2 episodes, 3 observations, 2 actions, no rewards)
+        """
+        parts = list(trajectories)
+        if not parts:
+            raise InvalidInputError("there is nothing to concatenate; pass at least one trajectory")
+        rewards = [part.rewards for part in parts if part.rewards is not None]
+        if rewards and len(rewards) < len(parts):
+            bare = next(i for i, part in enumerate(parts) if part.rewards is None)
+            raise InvalidInputError(
+                f"trajectories[{bare}] has no rewards but others do; all or none must have them"
+            )
+        joined = object.__new__(cls)
+        joined._set(
+            observations=np.concatenate([part.observations for part in parts]),
+            actions=np.concatenate([part.actions for part in parts]),
+            rewards=np.concatenate(rewards) if rewards else None,
+            lengths=np.concatenate([part.lengths for part in parts]),
+            final_observations=np.concatenate([part.final_observations for part in parts]),
+            n_observations=max(part.n_observations for part in parts),
+            n_actions=max(part.n_actions for part in parts),
+        )
+        return joined
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trajectory to one ``.npz`` file."""
+        arrays: dict[str, NDArray[Any]] = {
+            "observations": self.observations,
+            "actions": self.actions,
+            "lengths": self.lengths,
+            "final_observations": self.final_observations,
+        }
+        if self.rewards is not None:
+            arrays["rewards"] = self.rewards
+        facts = {"n_observations": self.n_observations, "n_actions": self.n_actions}
+        write_arrays(path, _KIND, _VERSION, arrays, facts)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Trajectory":
+        """Read what `save` wrote."""
+        return read_model(path, _KIND, _VERSION, cls)
+
+    def __len__(self) -> int:
+        return self.n_steps
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trajectory):
+            return NotImplemented
+        if (self.n_observations, self.n_actions) != (other.n_observations, other.n_actions):
+            return False
+        if self.rewards is None or other.rewards is None:
+            same_rewards = self.rewards is other.rewards
+        else:
+            same_rewards = np.array_equal(self.rewards, other.rewards)
+        return (
+            same_rewards
+            and np.array_equal(self.observations, other.observations)
+            and np.array_equal(self.actions, other.actions)
+            and np.array_equal(self.lengths, other.lengths)
+            and np.array_equal(self.final_observations, other.final_observations)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and too long to hash
+
+    def __repr__(self) -> str:
+        return (
+            f"Trajectory({self.n_steps:,} steps, {self.n_episodes:,} "
+            f"episode{'' if self.n_episodes == 1 else 's'}, {self.n_observations:,} observations, "
+            f"{self.n_actions} actions, {'no' if self.rewards is None else 'with'} rewards)"
+        )
+
+
+def _last(name: str, size: int | None) -> int:
+    """Return the largest number allowed when ``size`` things are numbered from zero."""
+    return _LARGEST if size is None else whole_number(size, name, 1, _LARGEST) - 1
+
+
+def _check_length(values: ArrayLike, name: str, n_steps: int) -> None:
+    """Say which of the arrays of steps is too short, rather than what shape it has."""
+    try:
+        length = len(values)  # type: ignore[arg-type]
+    except TypeError:
+        return  # not a sequence: the check of the array itself says so
+    if length != n_steps:
+        raise InvalidInputError(
+            f"{name} has {length} entries and observations {n_steps}; there must be one per step"
+        )

@@ -1,0 +1,219 @@
+"""Distinct triples of successive observations with their counts: what spectral methods read.
+
+The triple of step t is (y_{t-1}, y_t, a_t, y_{t+1}): what came before, the middle with the action
+taken there, and what came after (the three views of `lem:decomp`). Only the distinct ones are
+kept, so that no array of n_observations cubed is ever needed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import freeze, whole_array, whole_number
+from romdp.data.counting import check_groups
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+
+_COLUMNS = ("previous", "middle", "action", "next", "count")
+_SIZES = ("n_observations", "n_actions")
+_LARGEST = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Triples:
+    """How often each triple (previous, middle, action, next) was seen.
+
+    Parameters
+    ----------
+    previous, middle, action, next : array_like of int, shape (n_distinct,)
+        The triples, in any order; equal ones are added up.
+    count : array_like of int, shape (n_distinct,)
+        How often each was seen; those with 0 are left out.
+    n_observations, n_actions : int
+        How many there are, those never seen included.
+
+    Attributes
+    ----------
+    previous, middle, action, next, count : ndarray of int64
+        Sorted by action, middle, previous, next, each triple once. Read-only.
+
+    Examples
+    --------
+    >>> triples = Triples.from_trajectory(Trajectory([0, 1, 0, 1, 0, 2], [0, 1, 0, 1, 0, 0]))
+    >>> triples
+    Triples(4 samples, 3 distinct, 3 observations, 2 actions)
+    >>> triples.select(1).count
+    array([2])
+    """
+
+    previous: NDArray[np.int64]
+    middle: NDArray[np.int64]
+    action: NDArray[np.int64]
+    next: NDArray[np.int64]
+    count: NDArray[np.int64]
+    n_observations: int
+    n_actions: int
+
+    def __init__(
+        self,
+        previous: ArrayLike,
+        middle: ArrayLike,
+        action: ArrayLike,
+        next: ArrayLike,
+        count: ArrayLike,
+        *,
+        n_observations: int,
+        n_actions: int,
+    ) -> None:
+        n_observations = whole_number(n_observations, "n_observations", 1)
+        n_actions = whole_number(n_actions, "n_actions", 1)
+        given = dict(zip(_COLUMNS, (previous, middle, action, next, count), strict=True))
+        highest = dict.fromkeys(_COLUMNS, n_observations - 1)
+        highest |= {"action": n_actions - 1, "count": _LARGEST}
+        shape = (int(np.size(previous)),)  # an exact length, for there may be no triple at all
+        columns = [whole_array(given[name], name, shape, 0, highest[name]) for name in _COLUMNS]
+        self._set(_add_up(columns, n_observations, n_actions), n_observations, n_actions)
+
+    def _set(self, columns: list[NDArray[np.int64]], n_observations: int, n_actions: int) -> None:
+        """Fill the fields with columns that are sorted and distinct."""
+        for name, column in zip(_COLUMNS, columns, strict=True):
+            object.__setattr__(self, name, freeze(column))
+        object.__setattr__(self, "n_observations", n_observations)
+        object.__setattr__(self, "n_actions", n_actions)
+
+    @classmethod
+    def _make(
+        cls, columns: list[NDArray[np.int64]], n_observations: int, n_actions: int
+    ) -> "Triples":
+        """Build from columns that are sorted and distinct."""
+        triples = object.__new__(cls)
+        triples._set(columns, n_observations, n_actions)
+        return triples
+
+    @classmethod
+    def from_trajectory(cls, trajectory: Trajectory) -> "Triples":
+        """Count the triples of a trajectory, none of which crosses the end of an episode."""
+        columns = list(trajectory.triples())
+        columns.append(np.ones(len(columns[0]), np.int64))
+        sizes = (trajectory.n_observations, trajectory.n_actions)
+        return cls._make(_add_up(columns, *sizes), *sizes)
+
+    @classmethod
+    def zeros(cls, n_observations: int, n_actions: int) -> "Triples":
+        """Make a set of no triples."""
+        return cls([], [], [], [], [], n_observations=n_observations, n_actions=n_actions)
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct triples."""
+        return len(self.count)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of triples seen."""
+        return int(self.count.sum())
+
+    @property
+    def samples_per_action(self) -> NDArray[np.int64]:
+        """Number of triples seen with each action in the middle."""
+        sums = np.concatenate([[0], np.cumsum(self.count)])
+        bounds = np.searchsorted(self.action, np.arange(self.n_actions + 1))
+        return np.diff(sums[bounds])
+
+    def select(self, action: int) -> "Triples":
+        """Return the triples with this action in the middle; they share the arrays."""
+        action = whole_number(action, "action", 0, self.n_actions - 1)
+        start, stop = np.searchsorted(self.action, [action, action + 1])
+        columns = [column[start:stop] for column in self._columns()]
+        return self._make(columns, self.n_observations, self.n_actions)
+
+    def relabel(self, partition: Partition) -> "Triples":
+        """Return the triples of groups; one with an observation without a group is left out."""
+        check_groups(partition, self.n_observations)
+        if partition.is_identity:
+            return self
+        labels = partition.labels
+        previous, middle, following = (
+            labels[column] for column in (self.previous, self.middle, self.next)
+        )
+        kept = (previous >= 0) & (middle >= 0) & (following >= 0)
+        columns = [
+            column[kept] for column in (previous, middle, self.action, following, self.count)
+        ]
+        sizes = (partition.n_clusters, self.n_actions)
+        return self._make(_add_up(columns, *sizes), *sizes)
+
+    def __add__(self, other: "Triples") -> "Triples":
+        if not isinstance(other, Triples):
+            return NotImplemented
+        sizes = (self.n_observations, self.n_actions)
+        if sizes != (other.n_observations, other.n_actions):
+            raise InvalidInputError(
+                f"one has {sizes[0]} observations and {sizes[1]} actions, the other "
+                f"{other.n_observations} and {other.n_actions}; the sizes must agree"
+            )
+        columns = [
+            np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True)
+        ]
+        return self._make(_add_up(columns, *sizes), *sizes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Triples):
+            return NotImplemented
+        sizes = (self.n_observations, self.n_actions)
+        return sizes == (other.n_observations, other.n_actions) and all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in zip(self._columns(), other._columns(), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and too long to hash
+
+    def __len__(self) -> int:
+        return self.n_distinct
+
+    def __repr__(self) -> str:
+        return (
+            f"Triples({self.n_samples:,} samples, {self.n_distinct:,} distinct, "
+            f"{self.n_observations:,} observations, {self.n_actions} actions)"
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return plain arrays for a checkpoint, as `from_arrays` takes them."""
+        return {name: np.asarray(getattr(self, name)) for name in (*_COLUMNS, *_SIZES)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Triples":
+        """Rebuild triples from what `arrays` returned."""
+        try:
+            content: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
+            content |= {name: arrays[name][()] for name in _SIZES}
+        except KeyError as error:
+            raise InvalidInputError(f"the arrays of the triples lack {error}") from None
+        return cls(**content)
+
+    def _columns(self) -> list[NDArray[np.int64]]:
+        return [getattr(self, name) for name in _COLUMNS]
+
+
+def _add_up(
+    columns: list[NDArray[np.int64]], n_observations: int, n_actions: int
+) -> list[NDArray[np.int64]]:
+    """Sort the triples and add up the counts of equal ones, leaving out those that are 0."""
+    previous, middle, action, following, count = columns
+    if n_actions * n_observations**3 <= _LARGEST:
+        key = ((action * n_observations + middle) * n_observations + previous) * n_observations
+        order = np.argsort(key + following, kind="stable")
+    else:  # one key would overflow
+        order = np.lexsort((following, previous, middle, action))
+    order = order[count[order] > 0]
+    if len(order) == 0:
+        return [np.empty(0, np.int64) for _ in columns]
+    ordered = [column[order] for column in columns]
+    differs = np.ones(len(order), bool)
+    differs[1:] = np.any([column[1:] != column[:-1] for column in ordered[:4]], axis=0)
+    first = np.flatnonzero(differs)
+    return [column[first] for column in ordered[:4]] + [np.add.reduceat(ordered[4], first)]

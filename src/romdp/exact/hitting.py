@@ -1,0 +1,377 @@
+"""What policies can reach and avoid, and how long it takes, exactly, on plain arrays.
+
+``transition`` is (S, A, S), as in `romdp.exact.mdp.MDP`, which checks it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import entry, first_index, real_array
+from romdp.exact.chains import Floats, expected_total, support_period
+
+_CERTAIN = 1e-11  # residual at which a column of hitting times is done ...
+_ACCEPTABLE = 1e-9  # ... or this, where the size of the times leaves no more digits
+_SWEEPS = 250
+_PATIENCE = 20  # a column that did not halve its residual in so many sweeps is solved directly
+_HUGE = 1e8  # extrapolations stop here: times as large as this are solved directly
+_FAR = 100  # and so is one that starts with ways as long as this
+_FEW = 30  # and so are small problems, to the last digit
+_MEMORY = 4  # how many changes an extrapolation looks back on
+_SPARSE = 0.1
+_BLOCK = 2**20  # entries of a block of sweeps: bounds the memory
+_ENUMERABLE = 100_000
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class _Graph(NamedTuple):
+    """Who can lead where: ``pairs[starts[y] : starts[y + 1]]`` are the x * A + a that lead to y."""
+
+    starts: Ints
+    pairs: Ints
+    n_actions: int
+
+
+def _graph(transition: Floats) -> _Graph:
+    n_states, n_actions, _ = transition.shape
+    target, pair = np.nonzero(transition.reshape(-1, n_states).T)
+    starts = np.searchsorted(target, np.arange(n_states + 1))
+    return _Graph(starts.astype(np.int64), pair.astype(np.int64), n_actions)
+
+
+@kernel
+def _distances(starts: Ints, pairs: Ints, n_actions: int, target: int) -> Ints:
+    """Return how many steps a sure way to the target needs at least, -1 where no way is sure.
+
+    A way is sure if its actions lead only to the target and to states that have a sure way.
+    """
+    n_states = starts.size - 1
+    alive = np.ones(n_states * n_actions, np.bool_)
+    distance = np.empty(n_states, np.int64)
+    queue = np.empty(n_states + 1, np.int64)
+    while True:
+        distance[:] = -1
+        queue[0] = target
+        head, tail, n_found = 0, 1, 0
+        while head < tail and n_found < n_states:
+            y = queue[head]
+            steps = 1 if head == 0 else distance[y] + 1
+            head += 1
+            for p in pairs[starts[y] : starts[y + 1]]:
+                x = p // n_actions
+                if alive[p] and distance[x] < 0:
+                    distance[x] = steps
+                    n_found += 1
+                    if x != target:
+                        queue[tail] = x
+                        tail += 1
+        changed = False
+        for y in range(n_states):
+            if distance[y] < 0 and y != target:
+                for p in pairs[starts[y] : starts[y + 1]]:
+                    changed = changed or alive[p]
+                    alive[p] = False
+        if not changed:
+            return distance
+
+
+@kernel
+def _avoiding(starts: Ints, pairs: Ints, n_actions: int, target: int) -> Bools:
+    """Return the largest set without the target in which every state has an action that stays."""
+    n_states = starts.size - 1
+    inside = np.ones(n_states, np.bool_)
+    alive = np.ones(n_states * n_actions, np.bool_)
+    n_alive = np.full(n_states, n_actions)
+    queue = np.empty(n_states, np.int64)
+    queue[0] = target
+    inside[target] = False
+    head, tail = 0, 1
+    while head < tail < n_states:
+        y = queue[head]
+        head += 1
+        for p in pairs[starts[y] : starts[y + 1]]:
+            x = p // n_actions
+            if alive[p]:
+                alive[p] = False
+                n_alive[x] -= 1
+                if n_alive[x] == 0 and inside[x]:
+                    inside[x] = False
+                    queue[tail] = x
+                    tail += 1
+    return inside
+
+
+@kernel
+def _endangered(starts: Ints, pairs: Ints, n_actions: int, target: int, trap: Bools) -> Bools:
+    """Return the states from where some policy may get into the trap before the target."""
+    n_states = starts.size - 1
+    marked = trap.copy()
+    queue = np.empty(n_states, np.int64)
+    tail = 0
+    for y in range(n_states):
+        if trap[y]:
+            queue[tail] = y
+            tail += 1
+    head = 0
+    while head < tail:
+        y = queue[head]
+        head += 1
+        for p in pairs[starts[y] : starts[y + 1]]:
+            x = p // n_actions
+            if not marked[x]:
+                marked[x] = True
+                if x != target:
+                    queue[tail] = x
+                    tail += 1
+    return marked
+
+
+def can_avoid(transition: Floats) -> Bools:
+    """Say which states can be avoided: ``[x, u]`` is whether from u some policy never visits x.
+
+    Row x is the largest set without x in which every state has an action that stays inside.
+    Every policy's chain is irreducible (``asm:ergodicity``) just when all rows are empty.
+
+    Examples
+    --------
+    >>> stay_or_swap = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    >>> can_avoid(stay_or_swap)
+    array([[False,  True],
+           [ True, False]])
+    """
+    graph = _graph(transition)
+    return np.array([_avoiding(*graph, target) for target in range(len(transition))])
+
+
+def _combine(gap: Floats, effects: list[Floats]) -> Floats:
+    """Return, for each column, how much of each effect best explains the gap (least squares)."""
+    products = np.array([[np.einsum("xt,xt->t", e, f) for f in effects] for e in effects])
+    aims = np.array([np.einsum("xt,xt->t", effect, gap) for effect in effects])
+    sizes = np.sqrt(np.maximum(np.einsum("iit->it", products), 1e-300))
+    scaled = (products / (sizes[:, None] * sizes)).transpose(2, 0, 1)
+    scaled += 1e-12 * np.eye(len(effects))  # effects may coincide
+    shares: Floats = np.linalg.solve(scaled, (aims / sizes).T[:, :, None])[:, :, 0].T / sizes
+    return shares
+
+
+def _sweep(pairs: Any, start: Floats, targets: Ints, longest: bool) -> Floats:
+    """Solve for the columns of many targets at once by value iteration; nan where it stalls.
+
+    ``pairs`` is the (S * A, S) transition matrix, dense or sparse. Each sweep is one matrix product
+    for all targets, extrapolated (Anderson 1965) along the last few changes and along a constant,
+    whose effect is known: it lowers a residual by the chance to hit the target at once. A residual
+    r, however it was reached, proves a relative error of at most r / (1 - r).
+    """
+    n_states = len(start)
+    solved = np.full_like(start, np.nan)
+    active = np.arange(len(targets))
+    hits = pairs[:, targets]
+    hits = np.asarray(hits.toarray() if hasattr(hits, "toarray") else hits)
+    hits = hits.reshape(n_states, -1, len(targets))
+    times, record = start.copy(), np.full(len(targets), np.inf)
+    patience = start.max(axis=0) + _PATIENCE  # news from the target needs as many sweeps
+    changes: list[tuple[Floats, Floats]] = []
+    for _ in range(_SWEEPS):
+        own = (targets[active], np.arange(len(active)))  # a target's own time enters nowhere
+        times[own] = 0.0
+        ahead = (pairs @ times).reshape(n_states, -1, len(active))
+        choice = (ahead.argmax(axis=1) if longest else ahead.argmin(axis=1))[:, None]
+        after = 1.0 + np.take_along_axis(ahead, choice, axis=1)[:, 0]
+        gap = after - times
+        gap[own] = 0.0
+        residual = np.abs(gap).max(axis=0)
+        goal = np.maximum(_CERTAIN, 8 * np.finfo(np.float64).eps * after.max(axis=0))
+        done = residual <= np.minimum(goal, _ACCEPTABLE)
+        solved[:, active[done]] = after[:, done]
+        fell = residual < record / 2
+        record = np.where(fell, residual, record)
+        patience = np.where(fell, np.maximum(patience, _PATIENCE), patience) - 1
+        keep = ~done & (patience > 0)
+        if not keep.any():
+            break
+        hit = np.take_along_axis(hits[:, :, active], choice, axis=1)[:, 0]
+        hit[own] = 0.0
+        if changes:  # the newest entry is still the last times and their gap
+            changes[0] = (times - changes[0][0], gap - changes[0][1])
+        shares = _combine(gap, [-hit, *(effect for _, effect in changes)])
+        following = after - shares[0] * (1.0 - hit)
+        for share, (change, effect) in zip(shares[1:], changes, strict=True):
+            following -= share * (change + effect)
+        changes = [(times, gap), *changes[: _MEMORY - 1]]
+        changes = [(change[:, keep], effect[:, keep]) for change, effect in changes]
+        times = np.clip(following[:, keep], 1.0, _HUGE)
+        active, record, patience = active[keep], record[keep], patience[keep]
+    return solved
+
+
+def _passage_times(
+    transition: Floats, pairs: Any, target: int, distance: Ints, finite: Bools, longest: bool
+) -> Floats:
+    """Solve for one target by policy iteration.
+
+    The start is to come nearer with the largest chance: a policy that surely arrives. The values
+    of a policy have full relative accuracy, however large they are.
+    """
+    states = np.arange(len(finite))
+    inner = np.flatnonzero(finite & (states != target))
+    outside = ~finite
+    outside[target] = False
+    shape = transition.shape[:2]
+    forbidden = (pairs @ outside.astype(np.float64)).reshape(shape) > 0
+    left = np.where(states == target, 0, distance)
+    approach = np.einsum("xay,xy->xa", transition, (left < distance[:, None]).astype(np.float64))
+    policy = np.where(forbidden, -1.0, approach).argmax(axis=1)
+    worst = -np.inf if longest else np.inf
+    best = np.full(len(finite), worst)
+    while True:
+        rows = transition[inner, policy[inner]]
+        values = np.zeros(len(finite))
+        values[inner] = expected_total(rows[:, inner], rows[:, target], np.ones(len(inner)))
+        if np.isinf(values).any():  # beyond the largest number
+            row = transition[target, policy[target]]
+            values[target] = 1.0 + row[row > 0] @ values[row > 0]
+            return np.where(finite, values, np.inf)
+        ahead = 1.0 + (pairs @ values).reshape(shape)
+        ahead[forbidden] = worst
+        times = ahead[states, policy]
+        times[inner] = values[inner]
+        gained = times[finite] - best[finite] if longest else best[finite] - times[finite]
+        if not (gained > 1e-12 * times[finite]).any():
+            break
+        best = times
+        choice = ahead.argmax(axis=1) if longest else ahead.argmin(axis=1)
+        gained = np.abs(ahead[states, choice][finite] - times[finite])
+        policy[finite] = np.where(gained > 1e-14 * times[finite], choice[finite], policy[finite])
+    return np.where(finite, best, np.inf)
+
+
+def hitting_times(
+    transition: Floats, chance: ArrayLike | None = None, *, longest: bool = False
+) -> Floats:
+    """Return the smallest (or largest) expected number of steps until each state is hit.
+
+    Parameters
+    ----------
+    transition
+        (S, A, S) transition probabilities.
+    chance
+        (S,) the chance that an arrival in a state counts as a hit; one unless told. With the
+        chance of a rare observation it gives hitting times among observations.
+    longest
+        Whether policies try to hit late instead of soon.
+
+    Returns
+    -------
+    (S, S) array
+        ``[x, target]`` counts from state x, at least one step, so that the diagonal holds return
+        times. It is inf where no policy surely gets there (for ``longest``: where some policy
+        may never get there), which is decided exactly on the graph. Times have a relative
+        error of at most 1e-9; those beyond 1e308 are inf.
+
+    Examples
+    --------
+    >>> ring = np.array([[[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]], [[1.0, 0.0, 0.0]]])
+    >>> hitting_times(ring)
+    array([[3., 1., 2.],
+           [2., 3., 1.],
+           [1., 2., 3.]])
+    """
+    n_states, n_actions, _ = transition.shape
+    hit = np.ones(n_states) if chance is None else real_array(chance, "chance", (n_states,))
+    bad = (hit < 0) | (hit > 1)
+    if bad.any():
+        index = first_index(bad)
+        raise InvalidInputError(
+            f"{entry('chance', index)} is {hit[index]:g}; pass chances in [0, 1]"
+        )
+    graph = _graph(transition)
+    distance = np.array([_distances(*graph, target) for target in range(n_states)])
+    finite = distance >= 0
+    if longest:
+        for target in range(n_states):
+            finite[target] = ~_endangered(*graph, target, _avoiding(*graph, target))
+    pairs: Any = transition.reshape(-1, n_states)
+    if graph.pairs.size < _SPARSE * pairs.size:
+        from scipy.sparse import csr_array  # slow to import
+
+        pairs = csr_array(pairs)
+    times = np.full((n_states, n_states), np.nan)
+    together = np.flatnonzero(finite.all(axis=1) & (distance.max(axis=1) < _FAR))
+    if n_states < _FEW:
+        together = together[:0]
+    size = max(1, _BLOCK // (n_states * n_actions))
+    for block in (together[i : i + size] for i in range(0, len(together), size)):
+        times[:, block] = _sweep(pairs, distance[block].T.astype(np.float64), block, longest)
+    for target in np.flatnonzero(np.isnan(times).any(axis=0)).tolist():
+        way, there = distance[target], finite[target]
+        times[:, target] = _passage_times(transition, pairs, target, way, there, longest)
+    # An arrival that does not count starts anew from the target: on average 1 / hit - 1 times.
+    for target in np.flatnonzero(hit < 1).tolist():
+        with np.errstate(over="ignore", divide="ignore"):
+            times[:, target] += (1 / hit[target] - 1) * times[target, target]
+    return times
+
+
+class PeriodicPolicy(NamedTuple):
+    """The answer of `periodic_policy`: whether one exists (None: not decided), and one if so."""
+
+    exists: bool | None
+    policy: Ints | None
+
+
+@kernel
+def _first_periodic(support: Bools, n_choices: Ints) -> Ints:
+    """Return the first choice in each state that gives a periodic chain, or an empty array."""
+    n_states = n_choices.size
+    chosen = np.zeros(n_states, np.int64)
+    chain = support[:, 0].copy()
+    while True:
+        if support_period(chain) > 1:
+            return chosen
+        x = 0  # count on, the first state fastest
+        while x < n_states and chosen[x] + 1 == n_choices[x]:
+            chosen[x] = 0
+            chain[x] = support[x, 0]
+            x += 1
+        if x == n_states:
+            return chosen[:0]
+        chosen[x] += 1
+        chain[x] = support[x, chosen[x]]
+
+
+def periodic_policy(transition: Floats) -> PeriodicPolicy:
+    """Say whether some deterministic policy's chain is periodic, given that all are irreducible.
+
+    None is when some state may stay under every action. Otherwise the policies are tried one by
+    one, where at most 100,000 of them differ in which states can follow which.
+
+    Examples
+    --------
+    >>> periodic_policy(np.array([[[0.0, 1.0]], [[1.0, 0.0]]]))
+    PeriodicPolicy(exists=True, policy=array([0, 0]))
+    """
+    support = transition > 0
+    states = np.arange(len(support))
+    if support[states, :, states].all(axis=1).any():
+        return PeriodicPolicy(False, None)
+    firsts = []  # the actions of each state that differ in what can follow
+    for rows in support:
+        _, first = np.unique(rows, axis=0, return_index=True)
+        firsts.append(np.sort(first))
+    n_choices = np.array([len(first) for first in firsts])
+    if np.log(n_choices).sum() > np.log(_ENUMERABLE) + 1e-9:
+        return PeriodicPolicy(None, None)
+    choices = np.zeros((len(support), int(n_choices.max()), len(support)), np.bool_)
+    for x, first in enumerate(firsts):
+        choices[x, : len(first)] = support[x, first]
+    chosen = _first_periodic(choices, n_choices)
+    if not chosen.size:
+        return PeriodicPolicy(False, None)
+    return PeriodicPolicy(
+        True, np.array([first[c] for first, c in zip(firsts, chosen, strict=True)])
+    )

@@ -1,0 +1,252 @@
+"""Exact MDPs: a checked, frozen model and what is true of it."""
+
+import os
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.errors import InvalidInputError, StorageError, StructureError
+from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.validation import (
+    choice,
+    entry,
+    first_index,
+    freeze,
+    laws,
+    real_array,
+    rectangular,
+    whole_array,
+)
+from romdp.exact import chains, hitting, solvers
+from romdp.exact.chains import Mixing
+
+REWARD_LAWS = ("bernoulli", "uniform", "beta", "deterministic")
+"""How a reward is drawn around its mean.
+
+``bernoulli``: 1 with chance ``mean``, else 0. ``uniform``: uniform on the widest interval around
+the mean inside [0, 1]. ``beta``: Beta(2 mean, 2 (1 - mean)). ``deterministic``: always the mean.
+"""
+
+_KIND, _VERSION = "mdp", 1
+_SAME_GAIN = 1e-9
+_CERTAIN = 1e-6  # only where biases exceed some 1e9 is a solution less exact than this
+
+
+def _one_gain(gain: NDArray[np.float64], what: str) -> float:
+    """Return the gain that all states share, or name two that differ."""
+    low, high = int(gain.argmin()), int(gain.argmax())
+    if gain[high] - gain[low] > _SAME_GAIN:
+        raise StructureError(
+            f"{what} depends on the start state: it is {gain[high]:.6g} from state {high} and "
+            f"{gain[low]:.6g} from state {low}, so there is no single number"
+        )
+    return float(gain[high])
+
+
+class MDP:
+    """A finite MDP whose transition law and mean rewards are known.
+
+    Parameters
+    ----------
+    transition
+        (S, A, S) array: ``transition[x, a, x2]`` is the chance to go from x to x2 under a.
+    reward
+        (S, A) mean rewards in [0, 1].
+    reward_law
+        One of `REWARD_LAWS`: how a reward is drawn around its mean.
+
+    Notes
+    -----
+    Arrays are checked, copied and made read-only; an MDP never changes. Nothing is solved before
+    it is asked for, and solutions are kept.
+
+    Examples
+    --------
+    >>> mdp = MDP([[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.5, 0.5]]], [[0.0, 0.5], [1.0, 0.25]])
+    >>> mdp
+    MDP(n_states=2, n_actions=2, reward_law='bernoulli')
+    >>> mdp.gain, mdp.optimal_policy
+    (0.75, array([1, 0]))
+    """
+
+    transition: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    reward_law: str
+
+    def __init__(
+        self, transition: ArrayLike, reward: ArrayLike, reward_law: str = "bernoulli"
+    ) -> None:
+        shape = ("n_states", "n_actions", "n_states")
+        moves = laws(real_array(transition, "transition", shape), "transition")
+        means = real_array(reward, "reward", moves.shape[:2]) + 0.0
+        bad = (means < 0) | (means > 1)
+        if bad.any():
+            index = first_index(bad)
+            raise InvalidInputError(
+                f"{entry('reward', index)} is {means[index]:g}; rewards must lie in [0, 1]. "
+                "Rescale them with (reward - low) / (high - low)"
+            )
+        own = self.__dict__  # the one place that sets attributes
+        own["transition"] = freeze(moves)
+        own["reward"] = freeze(means)
+        own["reward_law"] = choice(reward_law, "reward_law", REWARD_LAWS)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"cannot set {name}: an MDP never changes; build a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"cannot delete {name}: an MDP never changes")
+
+    def __repr__(self) -> str:
+        return (
+            f"MDP(n_states={self.n_states}, n_actions={self.n_actions}, "
+            f"reward_law={self.reward_law!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MDP):
+            return NotImplemented
+        return (
+            self.reward_law == other.reward_law
+            and np.array_equal(self.transition, other.transition)
+            and np.array_equal(self.reward, other.reward)
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MDP, (self.transition, self.reward, self.reward_law)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.reward_law, self.transition.tobytes(), self.reward.tobytes()))
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return len(self.reward)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return len(self.reward[0])
+
+    @cached_property
+    def _solution(self) -> solvers.Solution:
+        solution = solvers.policy_iteration(self.transition, self.reward)
+        if not solution.residual <= _CERTAIN:
+            raise StructureError(
+                f"the best policy cannot be told from others: the optimality equations hold only "
+                f"up to {solution.residual:.1g}. Some transitions are so rare that they matter "
+                "only after some 1e9 steps or more; set such probabilities to zero"
+            )
+        return solution
+
+    @cached_property
+    def gain(self) -> float:
+        """The largest long-run average reward of any policy.
+
+        Raises
+        ------
+        StructureError
+            If it depends on the start state.
+        """
+        return _one_gain(self._solution.gain, "the optimal gain")
+
+    @cached_property
+    def bias(self) -> NDArray[np.float64]:
+        """(S,) bias of the optimal policy, its head start over the gain from each state."""
+        return freeze(self._solution.bias)
+
+    @cached_property
+    def optimal_policy(self) -> NDArray[np.int64]:
+        """(S,) actions of a policy with the largest gain from every state."""
+        return freeze(self._solution.policy)
+
+    def chain(self, policy: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the (S, S) transition matrix and the (S,) mean rewards under a policy.
+
+        Parameters
+        ----------
+        policy
+            (S,) actions, or (S, A) probabilities of the actions in each state.
+        """
+        if rectangular(policy, "policy").ndim == 2:
+            rows = laws(real_array(policy, "policy", self.reward.shape), "policy")
+            matrix = np.einsum("xa,xay->xy", rows, self.transition)
+            return matrix, np.einsum("xa,xa->x", rows, self.reward)
+        actions = whole_array(policy, "policy", (self.n_states,), 0, self.n_actions - 1)
+        states = np.arange(self.n_states)
+        return self.transition[states, actions], self.reward[states, actions]
+
+    def policy_gain(self, policy: ArrayLike) -> float:
+        """Return the long-run average reward of a policy (as in `chain`).
+
+        Raises
+        ------
+        StructureError
+            If it depends on the start state.
+        """
+        return _one_gain(chains.gain_and_bias(*self.chain(policy))[0], "the gain of this policy")
+
+    def policy_bias(self, policy: ArrayLike) -> NDArray[np.float64]:
+        """Return the (S,) bias of a policy, of mean zero under each of its stationary laws."""
+        return chains.gain_and_bias(*self.chain(policy))[1]
+
+    def stationary(self, policy: ArrayLike) -> NDArray[np.float64]:
+        """Return the (S,) long-run share of time in each state under a policy.
+
+        Raises
+        ------
+        StructureError
+            If it depends on the start state.
+        """
+        return chains.stationary_law(self.chain(policy)[0])
+
+    def mixing(self, policy: ArrayLike) -> Mixing:
+        """Bound how fast a policy's chain forgets its start; see `romdp.exact.chains.mixing`."""
+        return chains.mixing(self.chain(policy)[0])
+
+    @cached_property
+    def _diameter(self) -> float:
+        if self.n_states == 1:
+            return 0.0
+        times = hitting.hitting_times(self.transition)
+        return float(times[~np.eye(self.n_states, dtype=bool)].max())
+
+    def diameter(self) -> float:
+        """Return the diameter: the longest of the shortest expected ways between two states.
+
+        It is inf if some state cannot surely be reached from another, and 0 for one state.
+        """
+        return self._diameter
+
+    @cached_property
+    def _return_time(self) -> float:
+        return float(np.diag(hitting.hitting_times(self.transition, longest=True)).max())
+
+    def return_time(self) -> float:
+        """Return tau_M of ``cor:regret``: the longest expected return to any state, any policy.
+
+        It is inf if some policy may leave a state for ever.
+        """
+        return self._return_time
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the MDP to an ``.npz`` file."""
+        arrays = {"transition": self.transition, "reward": self.reward}
+        write_arrays(path, _KIND, _VERSION, arrays, {"reward_law": self.reward_law})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; the result equals what was saved, bit by bit."""
+        arrays, facts = read_arrays(path, _KIND, _VERSION)
+        try:
+            return cls(arrays["transition"], arrays["reward"], facts["reward_law"])
+        except KeyError as error:
+            raise StorageError(f"{path} is damaged: it has no entry {error}") from error
+        except InvalidInputError as error:
+            raise StorageError(f"{path} is damaged: {error}") from error

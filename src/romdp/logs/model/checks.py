@@ -1,0 +1,202 @@
+"""What a model of logs rests on, each checked on the data."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from romdp.exact.chains import classes
+
+if TYPE_CHECKING:
+    from romdp.logs.model.independence import PermutationTest
+    from romdp.logs.model.latent import LatentModel
+
+ALIKE = "the observations of a state are alike"
+"""The check whose failure makes every predicted gain worthless."""
+
+SURE = 0.95
+"""A placing that is less certain than this is doubtful."""
+
+_NEGLIGIBLE = 0.005  # nats per step
+_NEARLY_ALIKE = 5e-4  # the same: a few wrong placings can ruin a policy
+_SIGNIFICANT = 0.01
+_EQUALLY_GOOD = 1e-4  # nats per step: predictions this close
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked.
+
+    Attributes
+    ----------
+    name : str
+        What was asked.
+    ok : bool or None
+        The answer; None if the data do not tell.
+    text : str
+        The figures behind it, and what to do.
+    """
+
+    name: str
+    ok: bool | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{ {True: 'yes', False: 'NO', None: '?'}[self.ok]:<4}{self.name}: {self.text}"
+
+
+def check_model(model: "LatentModel") -> tuple[Check, ...]:
+    """Check the assumptions of a model."""
+    return (
+        _placed(model),
+        _visited(model),
+        _recommended(model),
+        _connected(model),
+        _single(model),
+        _full_rank(model),
+        _alike(model),
+        _markov(model),
+        _predictive(model),
+    )
+
+
+def _placed(model: "LatentModel") -> Check:
+    if np.isnan(model.certainty).all():
+        return Check("observations are placed surely", None, f"{model.method} gives no margins")
+    doubtful = np.flatnonzero(model.certainty < SURE)
+    total = max(1, int(model.visits.sum()))
+    share = model.visits[doubtful].sum() / total
+    text = "every observation has a hidden state that is at least 95% certain"
+    if len(doubtful):
+        text = (
+            f"{len(doubtful):,} of {len(model.visits):,} observations ({share:.1%} of the steps) "
+            "are placed with less than 95% certainty; they were seen too rarely or fit nowhere"
+        )
+    return Check("observations are placed surely", bool(share < 0.05), text)
+
+
+def _visited(model: "LatentModel") -> Check:
+    rare = model.rarely_tried
+    if not rare:
+        return Check(
+            "every action was tried in every state",
+            True,
+            f"each at least {model.counts.visits.min():,} times",
+        )
+    shown = "; ".join(f"{a!r} in state {s} ({n} times)" for s, a, n in rare[:_LISTED])
+    more = f" and {len(rare) - _LISTED} more" if len(rare) > _LISTED else ""
+    return Check(
+        "every action was tried in every state",
+        False,
+        f"hardly ever tried: {shown}{more}; nothing reliable is known of these",
+    )
+
+
+def _recommended(model: "LatentModel") -> Check:
+    states = np.arange(model.n_states)
+    visits = model.counts.visits[states, model.policy]
+    weak = np.flatnonzero(visits < model.rare)
+    text = f"each recommended action was tried at least {visits.min():,} times in its state"
+    if len(weak):
+        s = int(weak[0])
+        name = model.action_names[model.policy[s]]
+        text = (
+            f"in {len(weak)} of {model.n_states} states the best action was hardly ever tried "
+            f"(state {s}: {name!r}, {visits[s]} times); see model.cautious_policy"
+        )
+    return Check("the policy rests on experience", not len(weak), text)
+
+
+def _connected(model: "LatentModel") -> Check:
+    transitions = model.counts.dense().transitions
+    assert isinstance(transitions, np.ndarray)
+    found = classes(transitions.sum(axis=1).astype(np.float64))
+    name = "every state leads to every other"
+    if len(found.recurrent) == 1 and not len(found.transient):
+        return Check(name, True, "seen in the logs, under whoever acted then")
+    if len(found.recurrent) == 1:
+        return Check(
+            name, False, f"the logs never come back to {len(found.transient)} of the states"
+        )
+    return Check(
+        name,
+        False,
+        f"the states fall apart into {len(found.recurrent)} parts that the logs never leave; "
+        "values are averages over these",
+    )
+
+
+def _single(model: "LatentModel") -> Check:
+    states = np.arange(model.n_states)
+    found = classes(model.mdp.transition[states, model.policy])
+    n_parts = len(found.recurrent)
+    text = "the policy ends up in one set of states from everywhere"
+    if n_parts > 1:
+        text = f"where the policy ends up depends on the start: {n_parts} sets of states"
+    return Check("the policy has one long-run gain", n_parts == 1, text)
+
+
+def _full_rank(model: "LatentModel") -> Check:
+    """Compare each action's smallest singular value with the noise of its rows."""
+    visits = np.maximum(1, model.counts.visits)
+    laws = model.mdp.transition
+    noise = np.sqrt(((1.0 - (laws**2).sum(axis=2)) / visits).sum(axis=0))
+    smallest = np.linalg.svd(laws.transpose(1, 0, 2), compute_uv=False)[:, -1]
+    clear = smallest > 2 * noise
+    worst = int(np.argmin(smallest - 2 * noise))
+    text = (
+        f"smallest singular value {smallest[worst]:.3g} of action {model.action_names[worst]!r}, "
+        f"noise {noise[worst]:.2g}"
+    )
+    if not clear.all():
+        text += "; spectral methods need full rank, grouping by likelihood does not"
+    return Check("transition matrices have full rank", bool(clear.all()) or None, text)
+
+
+def _alike(model: "LatentModel") -> Check:
+    return _tells_nothing(
+        ALIKE,
+        None if model.held_out is None else model.held_out.alike,
+        _NEARLY_ALIKE,
+        "which one it is tells {:.4f} nats about the next state",
+        "different states were put together, so what is predicted of the policy, and its "
+        "held-out value, can be far too high: gather more rows",
+    )
+
+
+def _markov(model: "LatentModel") -> Check:
+    return _tells_nothing(
+        "the hidden states are Markov",
+        None if model.held_out is None else model.held_out.markov,
+        _NEGLIGIBLE,
+        "the state before tells {:.4f} nats more about the next",
+        "the observations leave something out, so values are approximations",
+    )
+
+
+def _tells_nothing(
+    name: str, test: "PermutationTest | None", negligible: float, finding: str, consequence: str
+) -> Check:
+    """Check that a permutation test found next to no information, or none for sure."""
+    if test is None:
+        return Check(name, None, "no test: too few held-out steps")
+    text = (
+        f"{finding.format(max(test.information, 0.0))} "
+        f"(p = {test.p_value:.2f}, {test.n_steps:,} held-out steps)"
+    )
+    fails = test.p_value <= _SIGNIFICANT and test.information > negligible
+    return Check(name, not fails, f"{text}; {consequence}" if fails else text)
+
+
+def _predictive(model: "LatentModel") -> Check:
+    name = "hidden states foretell better than single observations"
+    found = None if model.held_out is None else model.held_out.prediction
+    if found is None:
+        return Check(name, None, "no test: too few held-out episodes")
+    text = (
+        f"{found.gain:+.4f} nats per held-out step (standard error {found.gain_error:.4f}): "
+        f"{found.grouped:.4f} against {found.ungrouped:.4f}"
+    )
+    clear = abs(found.gain) > max(2 * found.gain_error, _EQUALLY_GOOD)
+    return Check(name, found.gain > 0 if clear else None, text)

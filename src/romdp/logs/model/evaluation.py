@@ -1,0 +1,273 @@
+"""What held-out episodes say about a model that was learned without them."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from romdp.core.errors import StructureError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.exact.chains import gain_and_bias, stationary_law
+from romdp.logs.model.estimate import Estimate, estimate
+from romdp.logs.model.independence import PermutationTest, alike_test, markov_test
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVEL = 0.95
+"""Of the intervals."""
+
+_STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of the ungrouped model's prior
+_HALF = 0.5  # pseudo-count of an observation, so that a new one is possible
+_FEWEST_EPISODES = 5
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How well the next observation was foretold, in nats per step.
+
+    Attributes
+    ----------
+    grouped, ungrouped : float
+        Mean log probability under the groups, and under every observation for itself (with the
+        prior that suits the held-out episodes best, in favour of the ungrouped model).
+    gain, gain_error : float
+        Grouped minus ungrouped, and its standard error over episodes.
+    """
+
+    grouped: float
+    ungrouped: float
+    gain: float
+    gain_error: float
+
+
+@dataclass(frozen=True)
+class PolicyValue:
+    """What the recommended policy would have earned per step, from held-out episodes.
+
+    The estimator is doubly robust on the hidden states: the gain that the other episodes predict
+    for their best policy, plus the mean error of that prediction on held-out steps, weighted by how
+    much more often the policy would be in a state and choose the action than the logs did. It
+    is right if either the prediction or the weights are; it assumes that the groups are states.
+
+    Attributes
+    ----------
+    estimate, low, high : float
+        In units of the reward, with a 95% interval over episodes (Student's t).
+    predicted : float
+        The gain before the correction.
+    logged : float
+        Mean reward of the held-out steps themselves, under whoever acted then.
+    agreement : float
+        Share of held-out steps whose action is the recommended one.
+    effective_steps : float
+        How many equally weighted steps the weighted ones are worth.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    predicted: float
+    logged: float
+    agreement: float
+    effective_steps: float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Everything that held-out episodes say; parts that could not be computed are None.
+
+    Attributes
+    ----------
+    n_episodes, n_steps : int
+        How much was held out.
+    prediction : Prediction or None
+        Against the ungrouped model.
+    value : PolicyValue or None
+        Of the recommended policy.
+    markov : PermutationTest or None
+        Of the grouped process.
+    notes : tuple of str
+        Why a part is None.
+    alike : PermutationTest or None
+        Of the observations inside each hidden state.
+    """
+
+    n_episodes: int
+    n_steps: int
+    prediction: Prediction | None
+    value: PolicyValue | None
+    markov: PermutationTest | None
+    notes: tuple[str, ...] = ()
+    alike: PermutationTest | None = None
+
+
+def evaluate(
+    counts: Counts,
+    starts: Ints,
+    partition: Partition,
+    held: Trajectory,
+    reward_range: tuple[float, float] | None,
+    rng: np.random.Generator,
+) -> HeldOut:
+    """Judge a grouping that was learned from ``counts`` by episodes that are not in them."""
+    notes = []
+    prediction, value = None, None
+    if held.n_episodes < _FEWEST_EPISODES:
+        notes.append(f"only {held.n_episodes} episodes were held out: no errors can be given")
+    else:
+        prediction = predict_next(counts, partition, held)
+        if reward_range is not None:
+            try:
+                found = estimate(counts.group(partition), starts)
+                value = policy_value(counts.group(partition), found, partition, held, reward_range)
+            except StructureError as error:
+                notes.append(f"the policy has no single long-run value: {error}")
+    markov = markov_test(partition, held, rng)
+    if markov is None:
+        notes.append("too few steps in a row were held out to test that the groups are Markov")
+    alike = alike_test(partition, held, rng)
+    return HeldOut(held.n_episodes, held.n_steps, prediction, value, markov, tuple(notes), alike)
+
+
+def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Prediction:
+    """Compare how well groups and single observations foretell what comes next."""
+    source, action, target, episode = _known_steps(held)
+    matrix = counts.matrix()
+    chance = _arrival_chances(counts)
+    groups = counts.group(partition)
+    grouped = np.log(_grouped_chances(groups, partition.labels, chance, source, action, target))
+    rows = source * counts.n_actions + action
+    seen = np.asarray(matrix[rows, target]).ravel().astype(np.float64)
+    totals = np.asarray(matrix.sum(axis=1)).ravel()[rows]
+    rivals = [np.log((seen + k * chance[target]) / (totals + k)) for k in _STRENGTHS]
+    ungrouped = max(rivals, key=lambda logs: float(logs.mean()))
+    gain, error = _clustered(grouped - ungrouped, np.ones(len(grouped)), episode)
+    return Prediction(float(grouped.mean()), float(ungrouped.mean()), gain, error)
+
+
+def compare_next(
+    counts: Counts, first: Partition, second: Partition, held: Trajectory
+) -> tuple[float, float]:
+    """Compare two groupings: how much better the first foretells, and its standard error.
+
+    In nats per step, paired: both are asked about the same held-out steps. The error is infinite
+    where episodes are too few to have one.
+    """
+    if held.n_episodes < _FEWEST_EPISODES:
+        return 0.0, float("inf")
+    *step, episode = _known_steps(held)
+    chance = _arrival_chances(counts)
+    mine, other = (
+        np.log(_grouped_chances(counts.group(p), p.labels, chance, *step)) for p in (first, second)
+    )
+    return _clustered(mine - other, np.ones(len(mine)), episode)
+
+
+def _known_steps(held: Trajectory) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return observation, action, next observation and episode of steps that led somewhere."""
+    following = held.next_observations
+    known = following >= 0
+    episode = np.repeat(np.arange(held.n_episodes), held.lengths)
+    return held.observations[known], held.actions[known], following[known], episode[known]
+
+
+def _arrival_chances(counts: Counts) -> Floats:
+    arrivals: Floats = np.asarray(counts.matrix().sum(axis=0)).ravel()
+    chances: Floats = (arrivals + _HALF) / (arrivals.sum() + _HALF * len(arrivals))
+    return chances
+
+
+def _grouped_chances(
+    groups: Counts, labels: Ints, chance: Floats, source: Ints, action: Ints, target: Ints
+) -> Floats:
+    """Chance of the next observation: of its group given group and action, times its share."""
+    transitions = groups.dense().transitions
+    assert isinstance(transitions, np.ndarray)
+    placed = labels >= 0
+    mass = np.bincount(labels[placed], chance[placed], groups.n_observations)
+    totals = transitions.sum(axis=2, keepdims=True)
+    # One pseudo-step, spread as all arrivals are.
+    laws = (transitions + mass) / (totals + mass.sum()) * mass.sum()
+    both = placed[source] & placed[target]
+    result = chance[target].copy()  # where a group is missing, arrivals are all that is known
+    s, s2 = labels[source[both]], labels[target[both]]
+    result[both] = laws[s, action[both], s2] * chance[target[both]] / mass[s2]
+    return result
+
+
+def log_score(
+    groups: Counts, labels: Ints, visits: Ints, source: Ints, action: Ints, target: Ints
+) -> float:
+    """Return the mean log probability of what came next under a fitted grouping, in nats.
+
+    Observations and actions that it does not know are -1; it expects one more than it knows.
+    """
+    chance = np.append(visits, 0) + _HALF
+    wide = np.append(labels, -1)
+    known = np.where(action >= 0, source, -1)
+    chances = _grouped_chances(groups, wide, chance / chance.sum(), known, action, target)
+    return float(np.log(chances).mean())
+
+
+def policy_value(
+    groups: Counts,
+    found: Estimate,
+    partition: Partition,
+    held: Trajectory,
+    reward_range: tuple[float, float],
+) -> PolicyValue:
+    """Estimate the gain of the policy from held-out steps; see `PolicyValue`."""
+    low, high = reward_range
+    span = high - low if high > low else 1.0
+    mdp, policy = found.mdp, found.policy
+    states = np.arange(mdp.n_states)
+    matrix, reward = mdp.transition[states, policy], mdp.reward[states, policy]
+    law = stationary_law(matrix)
+    gains, bias = gain_and_bias(matrix, reward)
+    gain = float(law @ gains)
+    share = groups.visits[states, policy] / groups.n_steps
+    ratio = np.where(share > 0, law / np.maximum(share, 1e-300), 0.0)
+
+    assert held.rewards is not None
+    labels = partition.labels
+    following = held.next_observations
+    usable = (labels[held.observations] >= 0) & (following >= 0)
+    usable[usable] = labels[following[usable]] >= 0
+    s, s2 = labels[held.observations[usable]], labels[following[usable]]
+    agrees = held.actions[usable] == policy[s]
+    weight = np.where(agrees, ratio[s], 0.0)
+    if not weight.any():
+        raise StructureError("no held-out step takes a recommended action")
+    surprise = held.rewards[usable] - gain + bias[s2] - bias[s]
+    episode = np.repeat(np.arange(held.n_episodes), held.lengths)[usable]
+    correction, error = _clustered(surprise * weight, weight, episode)
+    n_informed = len(np.unique(episode[weight > 0]))
+    reach = float(student.ppf(0.5 + LEVEL / 2, max(1, n_informed - 1))) * error
+    middle = gain + correction
+    return PolicyValue(
+        estimate=low + span * middle,
+        low=low + span * max(0.0, middle - reach),
+        high=low + span * min(1.0, middle + reach),
+        predicted=low + span * gain,
+        logged=low + span * float(held.rewards.mean()),
+        agreement=float(agrees.mean()),
+        effective_steps=float(weight.sum() ** 2 / (weight**2).sum()),
+    )
+
+
+def _clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, float]:
+    """Return ``sum(values) / sum(weights)`` and its standard error, steps of an episode depend."""
+    totals, sizes = np.bincount(episode, values), np.bincount(episode, weights)
+    mean = float(totals.sum() / sizes.sum())
+    active = np.bincount(episode) > 0
+    n = int(active.sum())
+    if n < 2:
+        return mean, float("inf")
+    residual = totals - mean * sizes
+    spread = float((residual**2).sum()) * n / (n - 1)
+    return mean, sqrt(spread) / float(sizes.sum())

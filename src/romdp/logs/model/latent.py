@@ -1,0 +1,326 @@
+"""`LatentModel`: the few hidden states behind the observations of a log, and what to do in them."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import choice, freeze
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.exact.mdp import MDP
+from romdp.logs.model.checks import Check, check_model
+from romdp.logs.model.estimate import Bounds, Estimate, bounds, estimate
+from romdp.logs.model.evaluation import HeldOut
+from romdp.planning.confidence import Hoeffding
+
+if TYPE_CHECKING:
+    from romdp.agents.agent import Agent
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LatentModel:
+    """What a log taught: made by `romdp.fit`, saved by `save`, read by `romdp.load_model`.
+
+    It never changes. States are numbered from 0; ``partition``, ``visits``, ``log_odds`` and
+    ``certainty`` have one entry for each of ``observation_names``, ``policy`` one for each state.
+    ``mdp`` has rewards scaled to [0, 1]; gains are in the reward's own units.
+
+    Attributes
+    ----------
+    partition : Partition
+        The hidden state of every observation.
+    observation_names, action_names : tuple
+        What the numbers stand for, as the log calls them.
+    counts : Counts
+        Of the hidden states, all episodes; rewards scaled to [0, 1].
+    visits : ndarray of int64, shape (n_observations,)
+        How often each observation was seen.
+    starts : ndarray of int64, shape (n_states,)
+        How many episodes began in each hidden state.
+    reward_range : tuple of float, or None
+        Smallest and largest reward; None if the log has none.
+    log_odds, certainty : ndarray, shape (n_observations,)
+        The margins: log odds of an observation's state against the second best, given all
+        others, and the probability of the best.
+    held_out : HeldOut or None
+        What held-out episodes say about a model of the others.
+    method : str
+        How observations were grouped.
+    confidence, delta
+        The widths behind ``optimistic_gain`` and ``pessimistic_gain`` and the chance that they
+        fail. They take the grouping as given.
+    rare : int
+        A pair that was tried less often counts as hardly ever tried.
+    n_rows, n_episodes : int
+        Size of the log.
+    columns : mapping of str to str
+        The names of its columns by what they are; empty for a trajectory.
+    settings : mapping
+        What else `romdp.fit` was told, and the versions that it ran with.
+    """
+
+    partition: Partition
+    observation_names: tuple[Any, ...]
+    action_names: tuple[Any, ...]
+    counts: Counts
+    visits: Ints
+    starts: Ints
+    reward_range: tuple[float, float] | None
+    log_odds: Floats
+    certainty: Floats
+    held_out: HeldOut | None = None
+    method: str = "likelihood"
+    confidence: Hoeffding = field(default_factory=lambda: Hoeffding(constants="jaksch"))
+    delta: float = 0.05
+    rare: int = 30
+    n_rows: int = 0
+    n_episodes: int = 1
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_states(self) -> int:
+        """Number of hidden states."""
+        return self.partition.n_clusters
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return len(self.action_names)
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations."""
+        return len(self.observation_names)
+
+    @cached_property
+    def _estimate(self) -> Estimate:
+        return estimate(self.counts, self.starts)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return bounds(self.counts, self._estimate, self.confidence, self.delta)
+
+    @property
+    def mdp(self) -> MDP:
+        """The MDP between the hidden states, rewards scaled to [0, 1].
+
+        A pair that was never tried stays where it is and pays 0.
+        """
+        return self._estimate.mdp
+
+    @property
+    def policy(self) -> Ints:
+        """The number of the best action in every hidden state, among those that were tried."""
+        return self._estimate.policy
+
+    @property
+    def gain(self) -> float:
+        """Long-run average reward of the policy in ``mdp``, in the reward's own units.
+
+        Where it depends on the start: on average over the states as the logs visited them.
+        """
+        share = self.counts.visits.sum(axis=1)
+        return self.in_units(float(self._estimate.gains @ share / max(1, share.sum())))
+
+    @property
+    def optimistic_gain(self) -> float:
+        """The best policy's gain in the best MDP inside the widths."""
+        return self.in_units(self._bounds.optimistic_gain)
+
+    @property
+    def pessimistic_gain(self) -> float:
+        """What the policy earns at least in every MDP inside the widths."""
+        return self.in_units(self._bounds.pessimistic.gain)
+
+    @property
+    def cautious_policy(self) -> Ints:
+        """The policy that earns most in its worst MDP inside the widths."""
+        return self._bounds.cautious.policy
+
+    @property
+    def cautious_gain(self) -> float:
+        """What the cautious policy earns at least in every MDP inside the widths."""
+        return self.in_units(self._bounds.cautious.gain)
+
+    @property
+    def widths(self) -> tuple[Floats, Floats]:
+        """Half widths of the mean rewards of ``mdp`` and L1 widths of its transition laws."""
+        return self._bounds.reward_widths, self._bounds.transition_widths
+
+    @property
+    def share(self) -> Floats:
+        """Share of the log's steps in each hidden state."""
+        visits = self.counts.visits.sum(axis=1)
+        share: Floats = visits / max(1, visits.sum())
+        return share
+
+    @property
+    def rewards(self) -> Floats:
+        """Mean reward of every state and action in its own units; NaN where never tried."""
+        low, span = self._scale
+        means = low + span * self.mdp.reward
+        return np.where(self.counts.visits > 0, means, np.nan)
+
+    @cached_property
+    def rarely_tried(self) -> tuple[tuple[int, Any, int], ...]:
+        """State, name of the action and visits of pairs below ``rare`` visits, rarest first."""
+        visits = self.counts.visits
+        states, actions = np.nonzero(visits < self.rare)
+        order = np.argsort(visits[states, actions], kind="stable")
+        pairs = zip(states[order].tolist(), actions[order].tolist(), strict=True)
+        return tuple((s, self.action_names[a], int(visits[s, a])) for s, a in pairs)
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """The assumptions, checked on the data."""
+        return check_model(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against relying on the model, in words."""
+        failed = [f"{check.name}? No: {check.text}" for check in self.checks if check.ok is False]
+        return (*failed, *(self.held_out.notes if self.held_out else ()))
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        low, high = self.reward_range or (0.0, 1.0)
+        return low, high - low if high > low else 1.0
+
+    def in_units(self, value: float) -> float:
+        """Turn a reward or gain of ``mdp`` into the units of the log."""
+        low, span = self._scale
+        return low + span * value
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {name: i for i, name in enumerate(self.observation_names)}
+
+    def predict(self, observations: Any, unknown: str = "mark") -> Any:
+        """Return the hidden state of each observation, given by name.
+
+        Parameters
+        ----------
+        observations
+            A name, or a sequence, array or column of names.
+        unknown
+            What to do with names that the log does not have, or has without a state:
+            ``"mark"`` gives them the state -1, ``"error"`` raises.
+
+        Returns
+        -------
+        int or ndarray of int64
+        """
+        choice(unknown, "unknown", ("mark", "error"))
+        names = _names(observations)
+        if names is None:
+            return int(self.predict([observations], unknown)[0])
+        numbers = np.array([self._numbers.get(name, -1) for name in names], np.int64)
+        states = np.append(self.partition.labels, -1)[numbers]
+        if unknown == "error" and (states < 0).any():
+            at = int(np.argmax(states < 0))
+            raise InvalidInputError(
+                f"observations[{at}] is {names[at]!r}, which the log does not have, so its hidden "
+                'state is unknown; pass unknown="mark" to get -1 for such'
+            )
+        return states
+
+    def act(self, observations: Any, unknown: str = "mark") -> Any:
+        """Return the name of the recommended action for each observation, given by name.
+
+        Parameters
+        ----------
+        observations, unknown
+            As for `predict`; ``"mark"`` answers None for unknown names.
+
+        Returns
+        -------
+        The action's name, or an array of names (of int64 if all are whole numbers, else of object).
+        """
+        if _names(observations) is None:
+            return self.act([observations], unknown)[0]
+        states = self.predict(observations, unknown)
+        chosen = [None if s < 0 else self.action_names[self.policy[s]] for s in states]
+        if chosen and all(type(name) is int for name in chosen):
+            return np.array(chosen, np.int64)
+        answer = np.empty(len(chosen), object)
+        answer[:] = chosen
+        return answer
+
+    def typical(self, state: int, most: int = 5) -> tuple[Any, ...]:
+        """Return the names of the observations seen most in a state."""
+        members = np.flatnonzero(self.partition.labels == state)
+        order = members[np.argsort(-self.visits[members], kind="stable")]
+        return tuple(self.observation_names[i] for i in order[:most])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a directory, whole or not at all; no pickle."""
+        from romdp.logs.model.files import save_model
+
+        save_model(self, path)
+
+    def to_agent(self) -> "Agent":
+        """Make an agent that goes on learning online from what the log taught.
+
+        It keeps the grouping, and starts from the counts of the hidden states. Play it with
+        observations and actions numbered as in ``observation_names`` and ``action_names`` and
+        with ``reward_range=model.reward_range``.
+        """
+        from romdp.logs.model.continuing import agent_of
+
+        return agent_of(self)
+
+    def __str__(self) -> str:
+        from romdp.logs.model.table import table
+
+        return table(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"LatentModel({self.n_observations:,} observations in {self.n_states} hidden states, "
+            f"{self.n_actions} actions, {self.n_rows:,} rows, gain {self.gain:.4g})"
+        )
+
+
+def _names(observations: Any) -> list[Any] | None:
+    """Return a list of names, or None for a single one."""
+    if isinstance(observations, str | bytes) or not isinstance(observations, Iterable):
+        return None
+    for method in ("to_pylist", "tolist", "to_list"):
+        if hasattr(observations, method):
+            plain = getattr(observations, method)()
+            return plain if isinstance(plain, list) else None  # an array of no dimension
+    return [name.item() if isinstance(name, np.generic) else name for name in observations]
+
+
+def build(
+    partition: Partition,
+    total: Counts,
+    starts: Ints,
+    log_odds: Floats,
+    certainty: Floats,
+    **facts: Any,
+) -> LatentModel:
+    """Make a model of counts of observations and how they are grouped."""
+    labels = partition.labels
+    placed = labels >= 0
+    return LatentModel(
+        partition=partition,
+        counts=total.group(partition),
+        visits=freeze(total.visits.sum(axis=1)),
+        starts=freeze(
+            np.bincount(labels[placed], starts[placed], partition.n_clusters).astype(np.int64)
+        ),
+        log_odds=freeze(np.array(log_odds)),
+        certainty=freeze(np.array(certainty)),
+        **facts,
+    )

@@ -1,0 +1,96 @@
+"""A model of a log as text."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from romdp.logs.model.checks import ALIKE
+
+if TYPE_CHECKING:
+    from romdp.logs.model.latent import LatentModel
+
+_MOST_STATES = 20
+_MOST_ACTIONS = 8
+_NAME = 24
+
+
+def table(model: "LatentModel") -> str:
+    """Write a model as a table of its hidden states, with what is certain and what is not."""
+    lines = [
+        f"{model.n_states} hidden state{'' if model.n_states == 1 else 's'} behind "
+        f"{model.n_observations:,} observations "
+        f"({model.n_rows:,} rows, {model.n_episodes:,} episode"
+        f"{'' if model.n_episodes == 1 else 's'}, {model.n_actions} actions), "
+        f"found by {model.method}",
+        "",
+        *_states(model),
+    ]
+    if model.reward_range is not None:
+        lines += ["", *_gains(model)]
+    lines += ["", *(str(check) for check in model.checks)]
+    if model.held_out is not None:
+        lines += [f"?   {note}" for note in model.held_out.notes]
+    return "\n".join(lines)
+
+
+def _states(model: "LatentModel") -> list[str]:
+    order = np.argsort(-model.share, kind="stable")
+    rows = [["state", "share", "observations", "typical", "best action", "pays", "leads to"]]
+    states = np.arange(model.n_states)
+    laws = model.mdp.transition[states, model.policy]
+    for s in order[:_MOST_STATES]:
+        best = int(model.policy[s])
+        ahead = np.argsort(-laws[s], kind="stable")[:3]
+        rows.append(
+            [
+                str(s),
+                f"{model.share[s]:.1%}",
+                f"{model.partition.sizes[s]:,}",
+                ", ".join(short(name, 12) for name in model.typical(int(s), 3)),
+                short(model.action_names[best]),
+                f"{model.rewards[s, best]:.4g}" if model.reward_range else "-",
+                ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),
+            ]
+        )
+    lines = _aligned(rows)
+    if model.n_states > _MOST_STATES:
+        lines.append(f"... and {model.n_states - _MOST_STATES} more hidden states")
+    if model.reward_range is not None and model.n_actions <= _MOST_ACTIONS:
+        rows = [["state", *(f"pays {short(name, 12)}" for name in model.action_names)]]
+        for s in order[:_MOST_STATES]:
+            values = zip(model.rewards[s], model.counts.visits[s], strict=True)
+            rows.append([str(s), *(f"{r:.4g} ({n:,} x)" if n else "never" for r, n in values)])
+        lines += ["", *_aligned(rows)]
+    return lines
+
+
+def _gains(model: "LatentModel") -> list[str]:
+    lines = [
+        f"best policy: {model.gain:.4g} a step in the fitted model; at least "
+        f"{model.pessimistic_gain:.4g} and no policy above {model.optimistic_gain:.4g} inside "
+        f"the {1 - model.delta:.0%} widths, given the states",
+    ]
+    value = None if model.held_out is None else model.held_out.value
+    if value is not None:
+        lines.append(
+            f"held-out episodes: {value.estimate:.4g} a step, 95% interval {value.low:.4g} to "
+            f"{value.high:.4g}; those who acted then earned {value.logged:.4g} "
+            f"({value.agreement:.0%} of their actions agree)"
+        )
+        if any(check.ok is False for check in model.checks if check.name == ALIKE):
+            lines.append("these gains rest on states that mix different ones: do not rely on them")
+    return lines
+
+
+def short(name: Any, most: int = _NAME) -> str:
+    """Write a name, cut where it is long."""
+    text = str(name)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""Tables of logged decisions in, counts out."""

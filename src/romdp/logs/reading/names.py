@@ -1,0 +1,149 @@
+"""Names of observations, actions and episodes as numbers."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.logs.reading.columns import Place, kind_of, refuse_missing
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Coded(NamedTuple):
+    """Names as codes: ``values[code]`` is the name; ``used`` lists codes by first appearance."""
+
+    codes: Ints
+    values: Any  # an Arrow array
+    used: Ints
+    rows: Ints  # of the first appearance of each
+
+    def names(self) -> list[Any]:
+        """Return the names in the order of first appearance."""
+        import pyarrow as pa
+
+        names: list[Any] = self.values.take(pa.array(self.used)).to_pylist()
+        return names
+
+
+@kernel
+def _first_uses(codes: NDArray[Any], n_values: int) -> tuple[Ints, Ints]:
+    seen = np.zeros(n_values, np.bool_)
+    used = np.empty(n_values, np.int64)
+    rows = np.empty(n_values, np.int64)
+    n_used = 0
+    for row in range(codes.size):
+        code = codes[row]
+        if not seen[code]:
+            seen[code] = True
+            used[n_used] = code
+            rows[n_used] = row
+            n_used += 1
+    return used[:n_used], rows[:n_used]
+
+
+def coded(batch: Any, column: str, place: Place) -> Coded:
+    """Read a column of names."""
+    import pyarrow as pa
+
+    array = batch.column(column)
+    refuse_missing(array, column, place)
+    array = simple_names(array, column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = array.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    used, rows = _first_uses(codes, len(array.dictionary))
+    found = Coded(codes, array.dictionary, used, rows)
+    kind = kind_of(array.dictionary.type)
+    if kind == "real" or array.dictionary.null_count:
+        for i, name in enumerate(found.names()):
+            if name is None or name != name:  # noqa: PLR0124 - not-a-number differs from itself
+                raise place.error(int(rows[i]), column, "the value is missing")
+    return found
+
+
+def simple_names(array: Any, column: str) -> Any:
+    """Cast names of types that Arrow cannot take apart, or Python not hold, to ones they can."""
+    import pyarrow as pa
+
+    t = pa.types
+    if t.is_dictionary(array.type):
+        values = simple_names(array.dictionary, column)
+        same = values is array.dictionary
+        return array if same else pa.DictionaryArray.from_arrays(array.indices, values)
+    if t.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if t.is_timestamp(array.type) and array.type.unit == "ns":
+        try:
+            return array.cast(pa.timestamp("us", array.type.tz))
+        except pa.ArrowInvalid:
+            raise InvalidInputError(
+                f"column {column!r} holds times with nanoseconds, which cannot name things; round "
+                "them or turn them into text"
+            ) from None
+    return array
+
+
+class Numbering:
+    """Numbers for names, in the order in which they first appear."""
+
+    def __init__(self, column: str, most: int, what: str) -> None:
+        self.column, self.most, self.what = column, most, what
+        self.numbers: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def names(self) -> list[Any]:
+        """The names in the order of their numbers."""
+        return list(self.numbers)
+
+    def add(self, names: Iterable[Any]) -> Ints:
+        """Return the numbers of names; new ones get the next numbers."""
+        known = self.numbers
+        found = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+        if len(known) > self.most:
+            raise InvalidInputError(
+                f"column {self.column!r} holds more than {self.most:,} different {self.what}s. Is "
+                "it an identifier or a time? Make it coarser, or raise "
+                f"max_{self.what}s if so many are meant"
+            )
+        return found
+
+    def encode(self, found: Coded) -> Ints:
+        """Return the number of the name in every row."""
+        table = np.zeros(len(found.values), np.int64)
+        table[found.used] = self.add(found.names())
+        return table[found.codes]
+
+
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def mix(words: NDArray[Any]) -> Ints:
+    """Scramble 64-bit words (splitmix64) into numbers that look drawn from [0, 2^63)."""
+    z = words.astype(np.int64).view(np.uint64) + _MIX[0]
+    z = (z ^ (z >> np.uint64(30))) * _MIX[1]
+    z = (z ^ (z >> np.uint64(27))) * _MIX[2]
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(1)).view(np.int64)
+
+
+def digests(found: Coded) -> Ints:
+    """Return 63 bits for each name used; the same name gives the same bits anywhere.
+
+    Two of n names share theirs with a chance of about n^2 / 2^64.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_integer(found.values.type):
+        chosen = found.values.take(pa.array(found.used))
+        return mix(chosen.to_numpy(zero_copy_only=False))
+    texts = (str(name).encode() for name in found.names())
+    words = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    return np.frombuffer(words, np.int64) & np.int64(2**63 - 1)

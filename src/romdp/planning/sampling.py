@@ -1,0 +1,138 @@
+"""Draws of transition laws from their Dirichlet posterior, dense and sparse."""
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+
+_REST = 1e-6  # mass of a law that may be left undrawn
+_MOST_STICKS = 64
+
+
+def draw_dense(
+    transitions: NDArray[np.int64], prior: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draw a law for each row of counts from Dirichlet(counts + prior / S).
+
+    Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate.
+    """
+    n_states = transitions.shape[-1]
+    laws = np.zeros(transitions.shape)
+    _draw_rows(transitions.reshape(-1, n_states), prior, rng, laws.reshape(-1, n_states))
+    return laws
+
+
+def draw_sparse(
+    transitions: "scipy.sparse.csr_array[np.int64, tuple[int, int]]",
+    prior: float,
+    rng: np.random.Generator,
+) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
+    """Draw a law for each row of counts from Dirichlet(counts + prior / S), as sparse rows.
+
+    With w from Beta(prior, n) it is w times a draw from the prior plus 1 - w times a draw from
+    Dirichlet(counts), which lives on the transitions seen. The prior's draw is broken off a
+    stick in size-biased order: piece k is a Beta(1 + a, a (S - k)) share of what is left, with
+    a = prior / S, and goes to a state drawn among those that have none yet.
+    """
+    n_rows, n_states = transitions.shape
+    indptr, indices, data = _draw(
+        transitions.indptr, transitions.indices, transitions.data, n_states, prior, rng
+    )
+    return scipy.sparse.csr_array((data, indices, indptr), shape=(n_rows, n_states))
+
+
+@kernel
+def _draw_rows(
+    counts: NDArray[np.int64],
+    prior: float,
+    rng: np.random.Generator,
+    laws: NDArray[np.float64],
+) -> None:
+    n_rows, n_states = counts.shape
+    columns = np.empty(_MOST_STICKS, np.int64)
+    chances = np.empty(_MOST_STICKS)
+    for row in range(n_rows):
+        visits = 0
+        total = 0.0
+        for column in range(n_states):
+            count = counts[row, column]
+            if count > 0:
+                weight = rng.standard_gamma(float(count))
+                laws[row, column] = weight
+                total += weight
+                visits += count
+        from_prior = rng.beta(prior, float(visits)) if visits > 0 else 1.0
+        if visits > 0:
+            for column in range(n_states):
+                laws[row, column] *= (1.0 - from_prior) / total
+        end = _break_stick(columns, chances, 0, from_prior, prior / n_states, n_states, rng)
+        for i in range(end):
+            laws[row, columns[i]] += chances[i]
+
+
+@kernel
+def _draw(
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    n_states: int,
+    prior: float,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    n_rows = indptr.size - 1
+    room = counts.size + n_rows * min(_MOST_STICKS, n_states)
+    new_indptr = np.zeros(n_rows + 1, np.int64)
+    columns = np.empty(room, np.int64)
+    chances = np.empty(room)
+    share = prior / n_states
+    end = 0
+    for row in range(n_rows):
+        first, last = indptr[row], indptr[row + 1]
+        visits = 0
+        total = 0.0
+        for i in range(first, last):
+            visits += counts[i]
+            columns[end + i - first] = indices[i]
+            chances[end + i - first] = rng.standard_gamma(float(counts[i]))
+            total += chances[end + i - first]
+        from_prior = rng.beta(prior, float(visits)) if visits > 0 else 1.0
+        for i in range(end, end + last - first):
+            chances[i] *= (1.0 - from_prior) / total
+        end += last - first
+        end = _break_stick(columns, chances, end, from_prior, share, n_states, rng)
+        new_indptr[row + 1] = end
+    return new_indptr, columns[:end].copy(), chances[:end].copy()
+
+
+@kernel
+def _break_stick(
+    columns: NDArray[np.int64],
+    chances: NDArray[np.float64],
+    end: int,
+    mass: float,
+    share: float,
+    n_states: int,
+    rng: np.random.Generator,
+) -> int:
+    """Append a draw from the prior of weight ``mass``; a column may appear a second time."""
+    start = end
+    pieces = min(_MOST_STICKS, n_states)
+    while end - start < pieces and mass > _REST:
+        k = end - start + 1
+        piece = rng.beta(1.0 + share, share * (n_states - k)) if k < pieces else 1.0
+        column = rng.integers(0, n_states)
+        while True:
+            taken = False
+            for i in range(start, end):
+                taken = taken or columns[i] == column
+            if not taken:
+                break
+            column = rng.integers(0, n_states)
+        columns[end] = column
+        chances[end] = mass * piece
+        mass *= 1.0 - piece
+        end += 1
+    if end > start:
+        chances[end - 1] += mass  # what is left undrawn
+    return end

@@ -1,0 +1,252 @@
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from romdp.baselines import play_baseline
+from typer.testing import CliRunner
+
+import romdp
+from romdp.cli import app
+from romdp.core.errors import InvalidInputError
+from romdp.experiments import reproductions
+from romdp.experiments.directory import RunDirectory
+from romdp.experiments.executors import Here
+from romdp.experiments.reproductions import REPRODUCTIONS, Effort
+from romdp.experiments.specification import Experiment
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make every run short, and do them in this process."""
+    monkeypatch.setattr("romdp.cli.reproduce.make_executor", lambda workers, dask: Here())
+    monkeypatch.setattr(reproductions, "FULL", Effort(500, 1))
+    monkeypatch.setattr(reproductions, "WITH_DQN", Effort(300, 1))
+    for name, paper in REPRODUCTIONS.items():
+        tiny = dataclasses.replace(paper, quick=Effort(500, 2), observations=(6,))
+        monkeypatch.setitem(REPRODUCTIONS, name, tiny)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Draw nothing, which is quicker, and return the directories that would be drawn."""
+    paths = []
+
+    def note(path):
+        paths.append(path)
+        return path / "report.html"
+
+    monkeypatch.setattr("romdp.reports.write_figures", lambda path: [])
+    monkeypatch.setattr("romdp.reports.write_report", note)
+    return paths
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    def refuse(names):
+        if "dqn" in names:
+            raise InvalidInputError("agent 'dqn' needs pip install 'romdp[dqn]'")
+
+    monkeypatch.setattr("romdp.experiments.catalogue.check_installed", refuse)
+
+
+@pytest.fixture
+def quick_dqn(monkeypatch):
+    """Let another learner play under the name of DQN, as if it were installed."""
+    for module in ("catalogue", "directory", "running"):
+        monkeypatch.setattr(f"romdp.experiments.{module}.check_installed", lambda names: None)
+    monkeypatch.setattr(
+        "romdp.baselines.play_baseline", lambda name, *rest: play_baseline("q-learning", *rest)
+    )
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
+
+
+def tables(path):
+    return {file.name: file.read_bytes() for file in (path / "runs").glob("*.parquet")}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("figure", REPRODUCTIONS)
+def test_the_quick_version_leaves_tables_figures_and_a_page(tmp_path, figure):
+    out = tmp_path / "x"
+    result = run(figure, "--quick", "--out", out)
+    assert result.exit_code == 0, result.output
+    paper = REPRODUCTIONS[figure]
+    assert result.stdout.startswith(f"The paper's {paper.label}: ")
+    assert "'paper' times 0.1" in result.stdout
+    assert "DQN is slow and left out" in result.stdout
+    assert f"wrote {out / 'report.html'}" in result.stdout
+    assert RunDirectory.open(out).experiment == paper.experiments(quick=True)[""]
+    assert RunDirectory.open(out).missing == []
+    assert (out / "summary.json").exists()
+    for name in paper.figures:
+        for ending in ("svg", "png"):
+            assert (out / "figures" / f"{name}.{ending}").stat().st_size > 1000
+    assert "</html>" in (out / "report.html").read_text()
+    assert not (out / "dqn").exists()
+
+
+@pytest.mark.usefixtures("small", "without_torch", "drawn")
+def test_without_torch_it_says_what_to_install(tmp_path):
+    result = run("regret", "--out", tmp_path / "x", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert "DQN is left out: " in result.stdout
+    assert "pip install 'romdp[dqn]'" in result.stdout
+    assert not (tmp_path / "x" / "dqn").exists()
+
+
+@pytest.mark.usefixtures("small", "quick_dqn")
+def test_the_full_version_compares_dqn_in_a_folder_of_its_own(tmp_path, drawn):
+    result = run("regret", "--out", tmp_path / "x", "--quiet")
+    assert result.exit_code == 0, result.output
+    for folder, steps in (("", 500), ("dqn", 300)):
+        path = tmp_path / "x" / folder
+        directory = RunDirectory.open(path)
+        assert directory.experiment.steps == steps
+        assert directory.missing == []
+        assert path in drawn
+        assert f"wrote {path / 'report.html'}" in result.stdout
+        assert ("dqn" in directory.experiment.agents) == (folder == "dqn")
+    assert "left out" not in result.stdout
+
+
+@pytest.mark.usefixtures("small")
+def test_the_same_command_goes_on_where_it_was(tmp_path, drawn):
+    out = tmp_path / "x"
+    assert run("regret", "--quick", "--out", out).exit_code == 0
+    before = tables(out)
+    lost, kept = sorted((out / "runs").glob("*s0.parquet"))[:2]
+    lost.unlink()
+    when = kept.stat().st_mtime_ns
+    result = run("regret", "--quick", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert tables(out) == before
+    assert kept.stat().st_mtime_ns == when
+    assert drawn == [out, out]
+
+
+@pytest.mark.usefixtures("small", "quick_dqn")
+def test_resume_goes_on_with_either_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("romdp.cli.experiments.make_executor", lambda workers, dask: Here())
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("romdp.experiments.running.run_experiment", interrupted)
+        result = run("regret", "--out", tmp_path / "x")
+    assert result.exit_code == 130
+    assert f"go on with: romdp resume {tmp_path / 'x'}" in result.stderr
+    assert f"again with: romdp reproduce regret --out {tmp_path / 'x'}\n" in result.stderr
+    for folder in ("", "dqn"):
+        path = tmp_path / "x" / folder
+        assert len(RunDirectory.open(path).missing) == len(RunDirectory.open(path).experiment.runs)
+        assert CliRunner().invoke(app, ["resume", str(path), "--quiet"]).exit_code == 0
+        assert RunDirectory.open(path).missing == []
+
+
+@pytest.mark.usefixtures("small", "quick_dqn")
+def test_failed_runs_are_status_1_and_the_rest_is_done(tmp_path, monkeypatch, drawn):
+    def broken(*_):
+        raise RuntimeError("no luck")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(romdp.experiments.catalogue.AGENTS, "oracle", broken)
+        result = run("regret", "--out", tmp_path / "x", "--quiet")
+    assert result.exit_code == 1
+    assert result.stderr.count("runs failed") == 2  # in both parts
+    for folder in ("", "dqn"):
+        missing = RunDirectory.open(tmp_path / "x" / folder).missing
+        assert {run.agent for run in missing} == {"oracle"}
+    assert drawn == []
+    assert run("regret", "--out", tmp_path / "x", "--quiet").exit_code == 0
+    assert drawn == [tmp_path / "x", tmp_path / "x" / "dqn"]
+
+
+@pytest.mark.usefixtures("small", "drawn")
+def test_a_directory_of_another_version_is_mentioned(tmp_path):
+    RunDirectory.create(tmp_path / "x", REPRODUCTIONS["regret"].experiments(quick=True)[""])
+    path = tmp_path / "x" / "experiment.json"
+    path.write_text(path.read_text().replace(romdp.__version__, "0.0.1"))
+    result = run("regret", "--quick", "--out", tmp_path / "x", "--quiet")
+    assert result.exit_code == 0
+    assert "begun with romdp 0.0.1" in result.stderr
+
+
+@pytest.mark.usefixtures("small")
+def test_without_out_it_says_where(tmp_path, monkeypatch, drawn):
+    monkeypatch.chdir(tmp_path)
+    result = run("random-mdps", "--quick", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert "wrote reproduced/random-mdps-quick/report.html" in result.stdout
+    assert [path.resolve() for path in drawn] == [tmp_path / "reproduced" / "random-mdps-quick"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("regrets",), "did you mean 'regret'"),
+        (("regret", "--workers", "0"), "workers is 0"),
+        (("regret", "--checkpoint-seconds", "nan"), "checkpoint_seconds is nan"),
+        (("regret", "--dask", "127.0.0.1:1"), "no Dask scheduler answers"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_wrong_is_refused_and_nothing_written(tmp_path, monkeypatch, arguments, message):
+    if "--dask" in arguments:
+        pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments, "--out", "x")
+    assert isinstance(result.exception, romdp.ROMDPError), result.output
+    assert message in str(result.exception)
+    assert result.stdout == ""
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_experiments_and_other_files_are_left_as_they_are(tmp_path):
+    RunDirectory.create(tmp_path / "other", Experiment(("grid",), ("ucrl2",)))
+    RunDirectory.create(tmp_path / "quick", REPRODUCTIONS["regret"].experiments(quick=True)[""])
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "letter.txt").write_text("dear")
+    (tmp_path / "file").write_text("")
+    for name, message in (
+        ("other", "another experiment"),
+        ("quick", "with or without --quick"),
+        ("foreign", "not empty"),
+        ("file", "is a file"),
+    ):
+        before = sorted(str(path) for path in tmp_path.rglob("*"))
+        result = run("regret", "--out", tmp_path / name)
+        assert isinstance(result.exception, romdp.ROMDPError), result.output
+        assert message in str(result.exception)
+        assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_the_real_command_can_be_interrupted_and_goes_on(tmp_path):
+    """The real thing up to its first finished runs, then Ctrl-C."""
+    options = ["regret", "--quick", "--out", str(tmp_path / "x"), "--workers", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "romdp", "reproduce", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("[2/"):
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert output.startswith("The paper's fig:comparison")
+    assert "romdp resume" in errors
+    assert "Traceback" not in errors
+    directory = RunDirectory.open(tmp_path / "x")
+    assert 2 <= len(directory.experiment.runs) - len(directory.missing) < 36
