@@ -76,7 +76,7 @@ def run_here() -> None:
 
 
 def compare(folder: Path) -> Callable[[], None]:
-    """The first journey: one small comparison."""
+    """Make one small comparison."""
     grid = ["--observations", "10", "--steps", "20000", "--seeds", "1", "--workers", "1"]
     return lambda: command(
         "compare", *grid, "--agents", "sl-ucrl", "--scale", "0.1", "--out", str(folder / "runs")
@@ -84,12 +84,12 @@ def compare(folder: Path) -> Callable[[], None]:
 
 
 def report(folder: Path) -> Callable[[], None]:
-    """The same with its page, drawn anew."""
+    """Draw its page anew."""
     return lambda: command("report", str(folder / "runs"))
 
 
 def fit(folder: Path) -> Callable[[], None]:
-    """A log becomes a model with a page."""
+    """Turn a log into a model with a page."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
