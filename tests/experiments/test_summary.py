@@ -8,7 +8,7 @@ from experiment_cases import small
 
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
-from romdp.experiments.summary import bootstrap, finite, interquartile_mean, slope, summarise
+from romdp.experiments.summary import bootstrap, interquartile_mean, slope, summarise
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +120,3 @@ def test_bootstrap_intervals_agree_with_scipy():
     np.testing.assert_allclose(mine, theirs, atol=0.03)
     assert bootstrap(values, mean) == mine
     assert np.isnan(bootstrap(values[:1], mean)).all()
-
-
-def test_finite_keeps_the_rest():
-    content = {"a": [1, "x", None, True, float("-inf")], "b": {"c": 2.5}}
-    assert finite(content) == {"a": [1, "x", None, True, None], "b": {"c": 2.5}}

@@ -53,13 +53,6 @@ def test_text_is_escaped_wherever_it_goes():
     assert attributes["title"] == EVIL
 
 
-def test_numbers_for_people():
-    assert shell.number(12345678.4) == "12,345,678"
-    assert shell.number(999.987) == "1,000"
-    assert shell.number(0.000123456) == "0.0001235"
-    assert shell.number(float("inf")) == "-"
-
-
 def test_columns_of_numbers_are_set_to_the_right():
     text = shell.table(["a", "b"], [[1, "x"], [None, 2.5], [np.float64(3), True]])
     assert text.count('<td class="number">') == 3 + 1

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StructureError
+from romdp.core.text import plain
 from romdp.exact.chains import Mixing
 from romdp.exact.hitting import can_avoid, hitting_times, periodic_policy
 from romdp.exact.mdp import MDP
@@ -64,7 +65,7 @@ class Assumptions:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words, ready for JSON; infinity is written as a word."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return plain(asdict(self), lambda _: "infinite")  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         rows = self._rows()
@@ -201,13 +202,3 @@ def _mixing_text(mixing: Mixing | None) -> str:
         f"G = {mixing.geometric_ergodicity:.4g}, theta = {mixing.contraction:.4g}, "
         f"second eigenvalue {mixing.second_eigenvalue:.4g}"
     )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not np.isfinite(value):
-        return "infinite"
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value

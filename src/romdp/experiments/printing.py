@@ -1,9 +1,10 @@
 """The summary of an experiment as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-_UNKNOWN = "-"
+from romdp.core.text import columns, interval, number
+
 _HEADER = (
     *("agent", "regret", "95% interval", "IQM", "pseudo-regret", "95% interval", "slope"),
     *("groups", "exact", "after", "seconds"),
@@ -36,7 +37,7 @@ def _cell(cell: Mapping[str, Any]) -> str:
     if not cell["agents"]:
         return f"{title}: no run is finished"
     rows = [_HEADER, *(_row(figures) for figures in cell["agents"])]
-    lines = [title, *_columns(rows)]
+    lines = [title, *columns(rows, "<>")]
     first = cell["agents"][0]["agent"]
     compared = [pair for pair in cell["differences"] if pair["agents"][0] == first]
     if compared:
@@ -49,45 +50,24 @@ def _row(figures: Mapping[str, Any]) -> tuple[str, ...]:
     regret, pseudo = figures["regret"], figures["pseudo_regret"]
     return (
         f"{figures['agent']} ({figures['seeds']})",
-        _number(regret["mean"]),
-        _interval(regret["mean_interval"]),
-        _number(regret["interquartile_mean"]),
-        _number(pseudo["mean"]),
-        _interval(pseudo["mean_interval"]),
-        _number(figures["slope"]["mean"], 2),
-        _number(figures["n_clusters"]["mean"], 1),
+        number(regret["mean"], 1),
+        interval(regret["mean_interval"], 1),
+        number(regret["interquartile_mean"], 1),
+        number(pseudo["mean"], 1),
+        interval(pseudo["mean_interval"], 1),
+        number(figures["slope"]["mean"], 2),
+        number(figures["n_clusters"]["mean"], 1),
         f"{100 * figures['exact']:.0f}%",
-        _number(figures["steps_to_exact"], 0),
-        _number(figures["seconds"], 1),
+        number(figures["steps_to_exact"], 0),
+        number(figures["seconds"], 1),
     )
 
 
 def _difference(pair: Mapping[str, Any]) -> str:
     first, second = pair["agents"]
     figures = pair["pseudo_regret"]
-    interval = _interval(figures["mean_interval"])
+    ends = interval(figures["mean_interval"], 1)
     return (
-        f"{first} - {second}: {_number(figures['mean'])} {interval}, "
+        f"{first} - {second}: {number(figures['mean'], 1)} {ends}, "
         f"{first} better on {pair['first_is_better']} of {pair['pairs']}"
     )
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align cells: the first column to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
-def _number(value: float | None, digits: int = 1) -> str:
-    return _UNKNOWN if value is None else f"{value:,.{digits}f}"
-
-
-def _interval(ends: Sequence[float | None]) -> str:
-    low, high = ends
-    return _UNKNOWN if low is None or high is None else f"[{_number(low)}, {_number(high)}]"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.randomness import generator
+from romdp.core.text import plain
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.tables import FIGURES
@@ -56,7 +57,7 @@ def summarise(directory: RunDirectory) -> dict[str, Any]:
                 ],
             }
         )
-    summary: dict[str, Any] = finite(
+    summary: dict[str, Any] = plain(
         {
             "kind": "romdp summary",
             "version": 1,
@@ -185,20 +186,3 @@ def _difference(
         "pseudo_regret": _spread(pseudo.tolist()),
         "first_is_better": int((pseudo < 0).sum()),
     }
-
-
-def finite(content: Any) -> Any:
-    """Replace by None what JSON has no number for.
-
-    Examples
-    --------
-    >>> finite({"a": [1.0, float("nan")], "b": float("inf")})
-    {'a': [1.0, None], 'b': None}
-    """
-    if isinstance(content, dict):
-        return {key: finite(value) for key, value in content.items()}
-    if isinstance(content, list):
-        return [finite(value) for value in content]
-    if isinstance(content, float) and not np.isfinite(content):
-        return None
-    return content

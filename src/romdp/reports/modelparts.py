@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
+from romdp.core.text import number
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.latent import LatentModel
 from romdp.reports.modeldata import name_text
-from romdp.reports.shell import Html, alert, element, facts, folded, join, number, section, table
+from romdp.reports.shell import Html, alert, element, facts, folded, join, section, table
 
 _MOST_LISTED = 50
 _VERSIONS = ("numpy", "scipy", "numba", "pyarrow")

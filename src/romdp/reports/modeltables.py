@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from romdp.core.text import number, one_line
 from romdp.logs.model.latent import LatentModel
-from romdp.logs.model.table import short
 from romdp.reports.choices import Choices
 from romdp.reports.modeldata import Floats, ahead, logged_moves
-from romdp.reports.shell import Html, element, number, table
+from romdp.reports.shell import Html, element, table
 
 _MOST_STATES = 200
 _MOST_ACTIONS = 24
@@ -56,17 +56,17 @@ def _row(state: dict[str, Any], model: LatentModel, found: Choices, logged: Floa
 
 
 def _typical(names: list[str]) -> Html:
-    parts = [element("bdi", short(name, 28), title=name[:300]) for name in names[:_TYPICAL]]
+    parts = [element("bdi", one_line(name, 28), title=name[:300]) for name in names[:_TYPICAL]]
     return element("div", *parts, class_="names")
 
 
 def _best(state: dict[str, Any], best: dict[str, Any]) -> Html:
-    parts = [element("bdi", short(best["action"], 28))]
+    parts = [element("bdi", one_line(best["action"], 28))]
     if best["rare"]:
         parts.append(element("span", f"tried {best['visits']} times", class_="mark"))
     elif state["cautious_action"] != state["best_action"]:
         hint = "what to do if every width were as bad as it could be"
-        safe = element("bdi", short(state["cautious_action"], 28))
+        safe = element("bdi", one_line(state["cautious_action"], 28))
         parts.append(element("span", "cautious: ", safe, class_="mark soft", title=hint))
     return element("div", *parts, class_="names")
 
@@ -107,7 +107,7 @@ def pay_table(model: LatentModel, facts: dict[str, Any]) -> list[Html]:
     note = "Mean reward, and how often it was tried; the best action, all told, is framed."
     if len(names) > _MOST_ACTIONS:
         note += f" The first {_MOST_ACTIONS} of {len(names)} actions; a state's detail has all."
-    headings = ["state", *(short(name, 28) for name in names[:_MOST_ACTIONS])]
+    headings = ["state", *(one_line(name, 28) for name in names[:_MOST_ACTIONS])]
     marks = [{"data_state": state["state"]} for state in states]
     return [element("p", note, class_="note"), table(headings, rows, marks)]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from romdp.core.text import number
 from romdp.experiments.summary import summarise
 from romdp.reports.bands import BANDS, known_measures
 from romdp.reports.curves import panel_title
@@ -19,7 +20,6 @@ from romdp.reports.shell import (
     element,
     facts,
     folded,
-    number,
     section,
     table,
     write_page,

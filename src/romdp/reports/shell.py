@@ -10,17 +10,16 @@ layout)`` (Plotly in the page's colours, drawn again when the theme changes) and
 
 import html
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.core.storage import write_atomic
+from romdp.core.text import number, plain
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -111,21 +110,6 @@ def _cell(value: object, kind: str | None) -> Html:
     return element("td", value, class_=kind)
 
 
-def number(value: float) -> str:
-    """Write a number for people: commas, four digits, a dash where it is not one.
-
-    Examples
-    --------
-    >>> number(1234567.0), number(0.12345), number(float("nan"))
-    ('1,234,567', '0.1235', '-')
-    """
-    if not math.isfinite(value):
-        return "-"
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:,.4g}"
-
-
 def facts(content: Mapping[str, object]) -> Html:
     """Make a list of names and values; values that are maps or lists are written as JSON."""
     pairs = [
@@ -162,26 +146,9 @@ def as_json(data: object) -> str:
     >>> as_json({"a": [float("nan"), 1.23456789, np.int64(3)], "b": "</script>"})
     '{"a":[null,1.23457,3],"b":"\\u003c/script>"}'
     """
-    text = json.dumps(_plain(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    short = plain(data, digits=6)  # enough for a picture
+    text = json.dumps(short, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _plain(value: Any) -> Any:
-    """Turn arrays and numbers into what JSON knows; six digits are enough for a picture."""
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        short = float(f"{value:.6g}")
-        return int(short) if short.is_integer() and abs(short) < 1e15 else short
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
 
 
 def asset(name: str) -> str:

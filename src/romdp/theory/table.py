@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from romdp.core.errors import UnknownNameError
+from romdp.core.text import columns, plain
 from romdp.theory.magnitude import INFINITE, Magnitude
 
 Scalar: TypeAlias = Magnitude | float | int | None
@@ -49,7 +50,7 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words, ready for JSON."""
-        content: dict[str, Any] = {"value": _plain(self.value)}
+        content: dict[str, Any] = {"value": plain(self.value, lambda _: INFINITE)}
         if isinstance(self.value, Magnitude) and self.value.overflows:
             content["log10"] = self.value.log / math.log(10)
         return {**content, "label": self.label, "note": self.note}
@@ -61,14 +62,6 @@ def _text(value: Scalar) -> str:
     if isinstance(value, float):
         return INFINITE if math.isinf(value) else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else repr(value)
-
-
-def _plain(value: Value) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Magnitude):
-        return value.to_json()
-    return INFINITE if value is not None and math.isinf(value) else value
 
 
 @dataclass(frozen=True)
@@ -98,13 +91,9 @@ class Table:
         return {"title": self.title, "quantities": quantities}
 
     def __str__(self) -> str:
-        cells = [(row.name, row.text, row.label) for row in self.rows]
-        widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+        written = columns([("", row.name, row.text, row.label, row.note) for row in self.rows])
         lines = [self.title]
-        for section, rows in groupby(self.rows, key=lambda row: row.section):
-            lines += ["", section]
-            for row in rows:
-                columns = zip((row.name, row.text, row.label), widths, strict=True)
-                padded = [cell.ljust(width) for cell, width in columns]
-                lines.append("  ".join(["", *padded, row.note]).rstrip())
+        pairs = zip(self.rows, written, strict=True)
+        for section, rows in groupby(pairs, key=lambda pair: pair[0].section):
+            lines += ["", section, *(line for _, line in rows)]
         return "\n".join(lines)

@@ -13,6 +13,7 @@ import numpy as np
 
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
 from romdp.core.storage import read_arrays, read_json, write_arrays, write_json
+from romdp.core.text import plain
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -105,18 +106,9 @@ def _write(model: LatentModel, folder: Path) -> None:
         "n_episodes": model.n_episodes,
         "columns": dict(model.columns),
         "settings": dict(model.settings),
-        "held_out": None if model.held_out is None else _finite(asdict(model.held_out)),
+        "held_out": None if model.held_out is None else plain(asdict(model.held_out), str),
     }
     write_json(folder / _FACTS, facts)  # last: with it the directory is a model
-
-
-def _finite(value: Any) -> Any:
-    """Write infinity as a word, which JSON can hold."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return value
 
 
 def load_model(path: str | os.PathLike[str]) -> LatentModel:

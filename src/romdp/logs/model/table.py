@@ -1,9 +1,10 @@
 """A model of a log as text."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from romdp.core.text import columns, count, one_line
 from romdp.logs.model.checks import ALIKE
 
 if TYPE_CHECKING:
@@ -17,10 +18,9 @@ _NAME = 24
 def table(model: "LatentModel") -> str:
     """Write a model as a table of its hidden states, with what is certain and what is not."""
     lines = [
-        f"{model.n_states} hidden state{'' if model.n_states == 1 else 's'} behind "
-        f"{model.n_observations:,} observations "
-        f"({model.n_rows:,} rows, {model.n_episodes:,} episode"
-        f"{'' if model.n_episodes == 1 else 's'}, {model.n_actions} actions), "
+        f"{count(model.n_states, 'hidden state')} behind {model.n_observations:,} observations "
+        f"({model.n_rows:,} rows, {count(model.n_episodes, 'episode')}, "
+        f"{count(model.n_actions, 'action')}), "
         f"found by {model.method}",
         "",
         *_states(model),
@@ -46,21 +46,21 @@ def _states(model: "LatentModel") -> list[str]:
                 str(s),
                 f"{model.share[s]:.1%}",
                 f"{model.partition.sizes[s]:,}",
-                ", ".join(short(name, 12) for name in model.typical(int(s), 3)),
-                short(model.action_names[best]),
+                ", ".join(one_line(name, 12) for name in model.typical(int(s), 3)),
+                one_line(model.action_names[best], _NAME),
                 f"{model.rewards[s, best]:.4g}" if model.reward_range else "-",
                 ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),
             ]
         )
-    lines = _aligned(rows)
+    lines = columns(rows)
     if model.n_states > _MOST_STATES:
         lines.append(f"... and {model.n_states - _MOST_STATES} more hidden states")
     if model.reward_range is not None and model.n_actions <= _MOST_ACTIONS:
-        rows = [["state", *(f"pays {short(name, 12)}" for name in model.action_names)]]
+        rows = [["state", *(f"pays {one_line(name, 12)}" for name in model.action_names)]]
         for s in order[:_MOST_STATES]:
             values = zip(model.rewards[s], model.counts.visits[s], strict=True)
             rows.append([str(s), *(f"{r:.4g} ({n:,} x)" if n else "never" for r, n in values)])
-        lines += ["", *_aligned(rows)]
+        lines += ["", *columns(rows)]
     return lines
 
 
@@ -80,17 +80,3 @@ def _gains(model: "LatentModel") -> list[str]:
         if any(check.ok is False for check in model.checks if check.name == ALIKE):
             lines.append("these gains rest on states that mix different ones: do not rely on them")
     return lines
-
-
-def short(name: Any, most: int = _NAME) -> str:
-    """Write a name, cut where it is long."""
-    text = str(name)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
