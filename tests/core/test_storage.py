@@ -1,6 +1,9 @@
+import io
 import json
 import os
+import socket
 import stat
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -8,13 +11,17 @@ import pytest
 
 from romdp.core.errors import InvalidInputError, StorageError, WriteError
 from romdp.core.storage import (
+    check_output,
+    is_sealed,
     read_arrays,
     read_json,
     read_kind,
     read_model,
+    unseal,
     write_arrays,
     write_atomic,
     write_json,
+    write_sealed,
 )
 
 ARRAYS = {"numbers": np.arange(6).reshape(2, 3), "empty": np.empty((0, 4))}
@@ -245,3 +252,156 @@ def test_others_may_read_what_the_umask_allows(tmp_path):
     (tmp_path / "plain").write_text("1", encoding="utf-8")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("f.json", "plain")]
     assert modes[0] == modes[1]
+
+
+# Where things may be written
+
+
+def special_files(folder):
+    """Make everything that is neither a regular file nor a directory."""
+    os.mkfifo(folder / "fifo")
+    (folder / "loop").symlink_to(folder / "loop")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(folder / "socket"))
+    return [folder / "fifo", folder / "socket", folder / "loop", "/dev/null"]
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_places_without_a_name_are_refused(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in ("", ".", "/", "..", tmp_path / "..", "a\0b"):
+        with pytest.raises(InvalidInputError, match=f"name a {kind}"):
+            check_output(place, kind)
+
+
+def test_special_files_are_never_replaced(tmp_path):
+    for place in special_files(tmp_path):
+        before = os.lstat(place).st_mode
+        for kind in ("file", "directory"):
+            with pytest.raises(InvalidInputError, match=r"cannot write .*it is a"):
+                check_output(place, kind)
+        with pytest.raises(WriteError, match=r"cannot write .*it is a"):
+            write_json(place, 1)
+        assert os.lstat(place).st_mode == before
+
+
+def test_special_files_are_never_read(tmp_path):
+    for place in special_files(tmp_path):
+        for read in (read_json, read_kind, lambda path: read_arrays(path, "thing", 1)):
+            with pytest.raises(StorageError, match="cannot read"):
+                read(place)
+
+
+def test_files_and_directories_are_not_mistaken_for_each_other(tmp_path):
+    (tmp_path / "f").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match="it is a directory; name a file"):
+        check_output(tmp_path, "file")
+    with pytest.raises(InvalidInputError, match="it is a file; name a directory"):
+        check_output(tmp_path / "f", "directory")
+    assert check_output(tmp_path / "f") == tmp_path / "f"
+    assert check_output(tmp_path / "a" / "b" / "c", "directory") == tmp_path / "a" / "b" / "c"
+    assert names(tmp_path) == ["f"]
+
+
+def test_a_place_that_cannot_be_written_is_a_write_error(tmp_path):
+    (tmp_path / "f").write_bytes(b"")
+    for place, kind in (("no/f", "file"), ("f/g", "file"), ("f/g", "directory")):
+        with pytest.raises(WriteError, match=f"cannot write .*{place}: "):
+            check_output(tmp_path / place, kind)
+    with pytest.raises(WriteError, match="File name too long"):
+        check_output(tmp_path / ("x" * 300))
+    with pytest.raises(WriteError, match="Permission denied"):
+        check_output("/proc/self/runs", "directory")
+
+
+def test_links_are_written_through(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "old.json").write_text("0", encoding="utf-8")
+    for name in ("old", "new"):
+        link = tmp_path / f"{name}.json"
+        link.symlink_to(tmp_path / "real" / f"{name}.json")
+        assert check_output(link) == tmp_path / "real" / f"{name}.json"
+        write_json(link, 1)
+        assert link.is_symlink()
+        assert read_json(tmp_path / "real" / f"{name}.json") == 1
+
+
+# Checksums
+
+
+def test_an_edited_file_is_noticed(tmp_path, file):
+    """What version 0.1 read without a word: zip archives whose members were exchanged."""
+    other = tmp_path / "edited.npz"
+    with np.load(file) as archive:
+        members = dict(archive)
+    for change in (
+        {"numbers": ARRAYS["numbers"] + 1},
+        {"numbers": ARRAYS["numbers"].astype(np.int32)},
+        {"numbers": ARRAYS["numbers"].reshape(3, 2)},
+        {"further": np.zeros(1)},
+        {
+            "romdp": np.frombuffer(
+                members["romdp"].tobytes().replace(b'"size": 2', b'"size": 3'), "u1"
+            )
+        },
+    ):
+        np.savez(other, **{**members, **change})
+        with pytest.raises(StorageError, match="its checksum does not fit"):
+            read_arrays(other, "thing", 3)
+    del members["empty"]
+    np.savez(other, **members)
+    with pytest.raises(StorageError, match="its checksum does not fit"):
+        read_arrays(other, "thing", 3)
+
+
+def test_files_of_version_0_1_are_read_and_known_as_unverified(tmp_path, file):
+    header = json.dumps({"kind": "thing", "version": 3, "facts": {"a": 1}})
+    old = tmp_path / "old.npz"
+    np.savez(old, romdp=np.frombuffer(header.encode(), np.uint8), **ARRAYS)
+    arrays, facts = read_arrays(old, "thing", 3)
+    assert (facts, arrays.keys()) == ({"a": 1}, ARRAYS.keys())
+    assert [is_sealed(old), is_sealed(file)] == [False, True]
+
+
+def test_sealed_json(tmp_path):
+    path = tmp_path / "f.json"
+    write_sealed(path, {"a": [1, 2.5], "b": "Ä", "c": {10: 1, 9: 2}})
+    content = read_json(path)
+    assert unseal(content, path) == ({"a": [1, 2.5], "b": "Ä", "c": {"10": 1, "9": 2}}, True)
+    with pytest.raises(StorageError, match=r"f.json is damaged or was edited"):
+        unseal({**content, "b": "A"}, path)
+    assert unseal({"a": 1}, path) == ({"a": 1}, False)
+
+
+def test_bombs_are_not_inflated(tmp_path):
+    """In version 0.1 a compressed member of zeros was inflated, whatever its size."""
+    bomb = tmp_path / "bomb.npz"
+    header = json.dumps({"kind": "thing", "version": 3, "facts": {}}).encode()
+    np.savez_compressed(bomb, romdp=np.frombuffer(header, np.uint8), zeros=np.zeros(2_000_000))
+    with pytest.raises(StorageError, match="damaged or not a file of romdp"):
+        read_arrays(bomb, "thing", 3)
+
+
+def test_an_array_larger_than_its_bytes_is_refused_before_memory_is_asked_for(tmp_path):
+    path = tmp_path / "f.npz"
+    header = json.dumps({"kind": "thing", "version": 3, "facts": {}}).encode()
+    np.savez(path, romdp=np.frombuffer(header, np.uint8))
+    promise = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        promise, {"descr": "<f8", "fortran_order": False, "shape": (2**31,)}
+    )
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("large.npy", promise.getvalue())
+    tracemalloc.start()
+    with pytest.raises(StorageError, match="damaged"):
+        read_arrays(path, "thing", 3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, "NaN"])
+def test_json_that_is_no_json_of_ours(tmp_path, text):
+    (tmp_path / "f.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StorageError, match=r"f.json is damaged: it is not JSON"):
+        read_json(tmp_path / "f.json")
