@@ -4,7 +4,9 @@ import scipy.sparse
 
 from romdp.core.errors import InvalidInputError
 from romdp.planning import gather
-from romdp.planning.arrivals import DenseArrivals, SparseArrivals, sizes
+from romdp.planning.dense import DenseArrivals
+from romdp.planning.iteration import sizes
+from romdp.planning.sparse import SparseArrivals
 
 
 def test_totals_are_the_sums_of_the_rows_that_are_known():

@@ -12,7 +12,7 @@ from romdp.planning import (
     interval_value_iteration,
     value_iteration,
 )
-from romdp.planning.iteration import new_task
+from romdp.planning.backup import new_task
 
 
 def as_sparse(transitions):
@@ -52,7 +52,7 @@ def test_a_ball_is_searched_as_by_linear_programming(seed, store):
     widths = rng.choice([0.0, 0.1, 0.5, 1.0, 1.9, 2.0, 3.0], size=(n_states, 2))
     values = rng.choice([rng.random(n_states), rng.integers(0, 3, n_states)]).astype(float)
     found = expected_values(
-        lambda model, task: model.solve_balls(task, widths, np.empty(0)), store(weights), values
+        lambda model, task: model.solve_balls(task, widths), store(weights), values
     )
     for pair in np.ndindex(n_states, 2):
         row = weights[pair]
@@ -302,17 +302,6 @@ def test_weights_count_only_in_proportion(store):
     assert other.gain == pytest.approx(one.gain, abs=1e-12)
 
 
-def test_spread_is_a_uniform_jump(store):
-    rng = np.random.default_rng(6)
-    laws = rng.dirichlet(np.full(6, 0.2), size=(6, 3))
-    rewards, spread = rng.random((6, 3)), rng.random((6, 3))
-    mixed = (1 - spread[..., None]) * laws + spread[..., None] / 6
-    found = value_iteration(store(laws), rewards, 1e-10, spread=spread)
-    wanted = value_iteration(mixed, rewards, 1e-10)
-    assert found.gain == pytest.approx(wanted.gain, abs=1e-10)
-    assert found.policy.tolist() == wanted.policy.tolist()
-
-
 def test_many_states_with_few_ways_out():
     rng = np.random.default_rng(1)  # as a dense array this would take gigabytes
     n_states, n_actions, ways = 20_000, 3, 4
@@ -385,8 +374,3 @@ def test_bad_input_is_named(change, message):
     extended_value_iteration(**valid)
     with pytest.raises(InvalidInputError, match=message):
         extended_value_iteration(**(valid | change))
-
-
-def test_bad_spread_is_named():
-    with pytest.raises(InvalidInputError, match=r"spread\[0, 0\] is 1.5"):
-        value_iteration(np.ones((1, 1, 1)), [[0.5]], 0.1, spread=[[1.5]])

@@ -24,7 +24,7 @@ from romdp.core.validation import choice, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
-from romdp.planning.plan import Plan
+from romdp.planning.backup import Plan
 
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 

@@ -19,8 +19,12 @@ from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number, whole_number
 from romdp.data.counts import Counts
-from romdp.planning import Plan, extended_value_iteration, gather, interval_value_iteration
-from romdp.planning.iteration import Floats
+from romdp.planning.backup import Floats, Plan
+from romdp.planning.iteration import (
+    extended_value_iteration,
+    gather,
+    interval_value_iteration,
+)
 
 _VACUOUS = 2.0  # no two laws are farther apart than this
 

@@ -9,11 +9,13 @@ without reductions, which is what vector units are good at.
 Rows about which nothing is known have no lane: their optimist goes to the best state.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
-from romdp.planning.iteration import Floats, Integers, Task, advance, blend, rank
+from romdp.planning.backup import Arrivals, Floats, Integers, Plan, Task, advance, rank
 
 _WIDEST = 512  # lanes of a panel: the buffers of one stay in the first-level cache
 _GROUP = 8  # lanes that are filled together; a panel has a multiple of them
@@ -171,9 +173,7 @@ def _hand_out(task: Task, lanes: Floats, pairs: Integers) -> None:
 
 
 @kernel
-def iterate_balls(
-    task: Task, panels: Floats, pairs: Integers, widths: Floats, spread: Floats
-) -> None:
+def iterate_balls(task: Task, panels: Floats, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; each pair has its width.
 
     Half the width is added to the best state, as far as chance remains, and as much is taken
@@ -199,7 +199,6 @@ def iterate_balls(
                 lanes[1, lane] = moved
             _move_and_expect(task, page, page, -1.0, lanes)
             _hand_out(task, lanes, pairs[first : first + n_lanes])
-        blend(task, spread)
         last = advance(task)
 
 
@@ -229,3 +228,28 @@ def iterate_intervals(task: Task, lowers: Floats, rooms: Floats, pairs: Integers
             _move_and_expect(task, lowers[panel], rooms[panel], 1.0, lanes)
             _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
         last = advance(task)
+
+
+class DenseArrivals(Arrivals):
+    """Transitions of an array (S, A, S)."""
+
+    def __init__(self, weights: NDArray[Any], known: NDArray[np.bool_]) -> None:
+        self.shape = n_states, _ = known.shape
+        rows = np.ascontiguousarray(weights).reshape(-1, n_states)
+        self._panels, self._pairs, totals, bad = arrange(rows, known.reshape(-1))
+        if bad >= 0:
+            self._refuse(bad, rows[bad])
+        self.totals = totals.reshape(self.shape)
+
+    def solve_balls(self, task: Task, widths: Floats) -> Plan:
+        """Run extended value iteration inside L1 balls."""
+        iterate_balls(task, self._panels, self._pairs, widths.reshape(-1))
+        return Plan.of(task)
+
+    def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
+        """Run extended value iteration inside intervals."""
+        lowers, rooms = find_intervals(
+            self._panels, self._pairs, slopes.reshape(-1), offsets.reshape(-1)
+        )
+        iterate_intervals(task, lowers, rooms, self._pairs)
+        return Plan.of(task)

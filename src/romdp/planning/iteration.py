@@ -1,152 +1,271 @@
-"""What all value iterations share: ranking the states, one backup, and when to stop.
+"""The value iterations: one model, the best model inside L1 balls, the best inside intervals.
 
-One sweep replaces the values ``u`` by ``L u``, the best reward plus expected value of each
-state. Whatever ``u`` is, the optimal gain lies between the smallest and the largest entry of
-``L u - u`` (Puterman 1994, section 8.5), so the stopping rule only asks how far these are
-apart: a warm start can make the iteration shorter and never wrong.
+A model is ``transitions`` (S, A, S), or sparse of shape (S * A, S), and ``rewards`` (S, A). Each
+row of transitions holds counts or chances and is divided by its own total. A row of zeros is a
+pair that nothing is known about: any law is plausible, so the best state is reached from there.
+
+`value_iteration` solves one model, `extended_value_iteration` the best one inside L1 balls
+around the rows, and `interval_value_iteration` the best one inside an interval for every chance.
+All three are the same iteration and differ only in the law that a pair may choose. The optimist's
+law is found by moving chance in the order of the values (see ``dense`` and ``sparse``).
 """
 
-from typing import NamedTuple
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
+from romdp.planning.backup import Arrivals, Floats, Plan, Task, new_task
+from romdp.planning.dense import DenseArrivals
+from romdp.planning.sparse import SparseArrivals
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Transitions: TypeAlias = NDArray[Any] | scipy.sparse.sparray | scipy.sparse.spmatrix
+"""Weights of shape (S, A, S), or sparse ones of shape (S * A, S)."""
 
-LOW, HIGH, SPAN, SWEEPS, _MARK = range(5)
-"""Entries of a task's ``progress``."""
+MAX_SWEEPS = 100_000
+"""An iteration gives up after this many sweeps unless it is told otherwise."""
 
-_UNDAMPED = 32  # sweeps before a model that has not converged is treated as a periodic one
-_DAMPING = 0.75
-_TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
-_BEFORE: Floats = np.array([-np.inf, np.inf, 0.0, 0.0, np.inf])  # the first sweep
-
-
-class Task(NamedTuple):
-    """What an iteration works on; the compiled loops overwrite all but the rewards."""
-
-    rewards: Floats  # (S, A)
-    values: Floats  # (S,): the start, then the result
-    policy: Integers  # (S,): written after the last sweep
-    order: Integers  # (S,): states from the best to the worst
-    expected: Floats  # (S * A,): expected value of the next state, by pair
-    progress: Floats  # the bounds of the gain, the span of the values, the sweeps done
-    precision: float
-    max_sweeps: int
+_EVERYWHERE = 2.0  # an L1 ball of this width holds every law
 
 
-def new_task(rewards: Floats, values: Floats, precision: float, max_sweeps: int) -> Task:
-    """Prepare an iteration from ``values``, which it will overwrite."""
-    return Task(
-        rewards,
-        values,
-        np.empty(values.size, np.int64),
-        np.arange(values.size),
-        np.empty(rewards.size),
-        _BEFORE.copy(),
-        precision,
-        max_sweeps,
+def extended_value_iteration(
+    transitions: Transitions | Arrivals,
+    rewards: ArrayLike,
+    widths: ArrayLike,
+    precision: float,
+    *,
+    start: ArrayLike | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+) -> Plan:
+    """Find the best policy of the best model whose rows lie within L1 balls.
+
+    This is the extended value iteration of Jaksch, Ortner and Auer (2010, figure 2). In every
+    sweep each pair adds half its width to the best state and takes as much from the worst ones.
+    It stops when ``L u - u`` has a span below ``precision`` (UCRL2: ``1 / sqrt(t)``).
+
+    Parameters
+    ----------
+    transitions : ndarray, shape (S, A, S), sparse array, shape (S * A, S), or `Arrivals`
+        Counts or chances; each row is divided by its own total.
+    rewards : array_like, shape (S, A)
+        Optimistic mean rewards.
+    widths : array_like, shape (S, A)
+        The largest L1 distance from the estimate; from 2 on any law is plausible.
+    precision : float
+        The gain is found to within half of this.
+    start : array_like, shape (S,), optional
+        Values to begin with, such as those of the last plan. They change how many sweeps are
+        needed, but nothing that is guaranteed.
+    max_sweeps : int, optional
+        The iteration gives up after this many.
+
+    Returns
+    -------
+    Plan
+        The plan with the optimistic gain. At width 0 a model may have no single gain; its plan
+        has ``converged=False``.
+
+    Examples
+    --------
+    >>> counts = np.array([[[8, 2], [5, 5]], [[9, 1], [2, 8]]])
+    >>> rewards = np.array([[0.0, 0.1], [0.0, 1.0]])
+    >>> plan = extended_value_iteration(counts, rewards, np.full((2, 2), 0.2), 1e-6)
+    >>> plan.policy, round(plan.gain, 4)
+    (array([1, 1]), 0.8714)
+    """
+    shape = sizes(transitions)
+    task = _task(shape, rewards, start, precision, max_sweeps)
+    widths = _of_pairs(widths, "widths", shape, low=0.0)
+    model = _arranged(transitions, widths < _EVERYWHERE)
+    return model.solve_balls(task, widths)
+
+
+def value_iteration(
+    transitions: Transitions | Arrivals,
+    rewards: ArrayLike,
+    precision: float,
+    *,
+    start: ArrayLike | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+) -> Plan:
+    """Find the best policy of one model: extended value iteration with no width.
+
+    Parameters
+    ----------
+    transitions, rewards, precision, start, max_sweeps
+        As for `extended_value_iteration`.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    A chain that goes back and forth is periodic, which does no harm:
+
+    >>> plan = value_iteration(np.array([[[0, 1]], [[1, 0]]]), np.array([[0.0], [1.0]]), 1e-9)
+    >>> round(plan.gain, 6), plan.converged
+    (0.5, True)
+    """
+    shape = sizes(transitions)
+    task = _task(shape, rewards, start, precision, max_sweeps)
+    model = _arranged(transitions, np.ones(shape, np.bool_))
+    return model.solve_balls(task, np.zeros(shape))
+
+
+def interval_value_iteration(
+    transitions: Transitions | Arrivals,
+    rewards: ArrayLike,
+    slopes: ArrayLike,
+    offsets: ArrayLike,
+    precision: float,
+    *,
+    start: ArrayLike | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+) -> Plan:
+    """Find the best policy of the best model whose chances lie within intervals.
+
+    A chance estimated as ``p`` may be off by ``slope * sqrt(p (1 - p)) + offset`` and lies within
+    [0, 1]; the chances of a row sum to one. An optimist starts from the lower ends and fills up
+    the best state first, then the next.
+
+    Parameters
+    ----------
+    transitions, rewards, precision, start, max_sweeps
+        As for `extended_value_iteration`.
+    slopes, offsets : array_like, shape (S, A)
+        They give the intervals of a pair; with an offset of 1 or more any law is plausible.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> counts = np.array([[[8, 2], [5, 5]], [[9, 1], [2, 8]]])
+    >>> rewards = np.array([[0.0, 0.1], [0.0, 1.0]])
+    >>> offsets = np.full((2, 2), 0.1)
+    >>> plan = interval_value_iteration(counts, rewards, np.zeros((2, 2)), offsets, 1e-6)
+    >>> round(plan.gain, 4)
+    0.8714
+    """
+    shape = sizes(transitions)
+    task = _task(shape, rewards, start, precision, max_sweeps)
+    slopes = _of_pairs(slopes, "slopes", shape, low=0.0)
+    offsets = _of_pairs(offsets, "offsets", shape, low=0.0)
+    return _arranged(transitions, offsets < 1.0).solve_intervals(task, slopes, offsets)
+
+
+def _arranged(transitions: Transitions | Arrivals, known: NDArray[np.bool_]) -> Arrivals:
+    """Arrange the rows that say anything, unless that was done before."""
+    return transitions if isinstance(transitions, Arrivals) else arrange(transitions, known)
+
+
+@kernel
+def _inside(array: Floats, low: float, high: float) -> bool:
+    """Whether every entry is finite and within [low, high]."""
+    n_bad = 0
+    for x in array.flat:
+        n_bad += not (low <= x <= high and abs(x) < np.inf)
+    return n_bad == 0
+
+
+def _of_pairs(
+    value: ArrayLike,
+    name: str,
+    shape: tuple[int, int],
+    low: float = -np.inf,
+    high: float = np.inf,
+) -> Floats:
+    """Check an array that has one number per pair."""
+    array = value if _is_plain(value, shape) else real_array(value, name, shape)
+    if not _inside(array, low, high):
+        bad = ~((array >= low) & (array <= high) & np.isfinite(array))
+        index = first_index(bad)
+        raise InvalidInputError(
+            f"{entry(name, index)} is {array[index]:g}; it must be finite and lie in "
+            f"[{low:g}, {high:g}]"
+        )
+    return array
+
+
+def _is_plain(value: ArrayLike, shape: tuple[int, ...]) -> TypeGuard[Floats]:
+    """Whether an array can be used as it is: a planner is called too often to copy them all.
+
+    A read-only array is copied, because the kernels would be compiled again for it.
+    """
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == np.float64
+        and value.shape == shape
+        and value.flags.carray
     )
 
 
-@kernel
-def rank(values: Floats, order: Integers) -> None:
-    """Sort the states in ``order`` from the best to the worst value, equal ones by index.
+def _task(
+    shape: tuple[int, int],
+    rewards: ArrayLike,
+    start: ArrayLike | None,
+    precision: float,
+    max_sweeps: int,
+) -> Task:
+    """Check what an iteration begins with; the values are shifted so that the smallest is 0."""
+    if start is None:
+        values = np.zeros(shape[0])
+    else:
+        values = real_array(start, "start", shape[:1])
+        values -= values.min()
+    # The usual case first: a planner of few states spends its time on checks.
+    if not (isinstance(precision, float) and 0.0 < precision < np.inf):
+        precision = real_number(precision, "precision", 0.0, open_low=True)
+    if max_sweeps != MAX_SWEEPS:
+        max_sweeps = whole_number(max_sweeps, "max_sweeps", 1)
+    return new_task(_of_pairs(rewards, "rewards", shape), values, precision, max_sweeps)
 
-    Values change little from sweep to sweep, so the last order is nearly right and insertion
-    sort nearly linear; where it is not, a merge sort takes over. Both give the same order.
+
+def sizes(transitions: Transitions | Arrivals) -> tuple[int, int]:
+    """Return the numbers of states and actions of transitions."""
+    if isinstance(transitions, Arrivals):
+        return transitions.shape
+    array: Any = transitions  # SciPy's sparse base class does not declare its shape
+    shape: tuple[int, ...] = array.shape
+    if len(shape) == 3 and shape[0] == shape[2] and min(shape) > 0:
+        return shape[0], shape[1]
+    if scipy.sparse.issparse(transitions) and len(shape) == 2 and min(shape) > 0:
+        n_actions, rest = divmod(shape[0], shape[1])
+        if rest == 0:
+            return shape[1], n_actions
+    raise InvalidInputError(
+        f"transitions has shape {shape}; it must be (S, A, S), or sparse of shape (S * A, S)"
+    )
+
+
+def gather(transitions: Transitions, known: NDArray[np.bool_] | None = None) -> Arrivals:
+    """Arrange transitions by arrival state.
+
+    Parameters
+    ----------
+    transitions : ndarray, shape (S, A, S), or sparse array, shape (S * A, S)
+        Counts or chances; every row is divided by its own total.
+    known : ndarray of bool, shape (S, A), optional
+        The rows that matter. In the others any law is plausible, and leaving them out saves time.
     """
-    n_states = order.size
-    budget = 8 * n_states
-    for i in range(1, n_states):
-        state = order[i]
-        value = values[state]
-        j = i
-        while j > 0:
-            other = order[j - 1]
-            if values[other] > value or (values[other] == value and other < state):
-                break
-            order[j] = other
-            j -= 1
-        order[j] = state
-        budget -= i - j
-        if budget < 0:
-            order[:] = np.argsort(-values, kind="mergesort")
-            return
+    shape = sizes(transitions)
+    if known is None:
+        known = np.ones(shape, np.bool_)
+    elif known.shape != shape or known.dtype != np.bool_:
+        raise InvalidInputError(
+            f"known is {known.dtype} of shape {known.shape}; it must be bool of shape {shape}"
+        )
+    return arrange(transitions, np.ascontiguousarray(known))
 
 
-@kernel
-def advance(task: Task) -> bool:
-    """Finish a sweep: back up the values, and say whether that was the last one.
-
-    The new values are centred: the smallest is zero.
-    """
-    rewards, expected = task.rewards, task.expected
-    values, progress = task.values, task.progress
-    # ``u + tau (L u - u)`` is value iteration on the model that stays where it is with chance
-    # ``1 - tau``, which is never periodic (Puterman 1994, section 8.5.4). The bounds of the gain
-    # are those of ``L u - u`` all the same. Only a model that is slow to converge pays for it.
-    step = 1.0 if progress[SWEEPS] < _UNDAMPED else _DAMPING
-    n_states, n_actions = rewards.shape
-    low, high = np.inf, -np.inf
-    smallest, largest = np.inf, -np.inf
-    for state in range(n_states):
-        best = -np.inf
-        for action in range(n_actions):
-            best = max(best, rewards[state, action] + expected[state * n_actions + action])
-        change = best - values[state]
-        value = best if step == 1.0 else values[state] + step * change
-        values[state] = value
-        low, high = min(low, change), max(high, change)
-        smallest, largest = min(smallest, value), max(largest, value)
-    for state in range(n_states):
-        values[state] -= smallest
-    progress[LOW], progress[HIGH], progress[SPAN] = low, high, largest - smallest
-    progress[SWEEPS] += 1
-    done = high - low < task.precision or progress[SWEEPS] >= task.max_sweeps
-    if done or _stuck(n_states, progress):
-        _greedy(rewards, expected, task.policy)
-        return True
-    return False
-
-
-@kernel
-def _stuck(n_states: int, progress: Floats) -> bool:
-    """Whether the bounds have stopped to approach each other: there is no single gain.
-
-    News travels one state a sweep, so a connected model may well stand still for S sweeps.
-    """
-    if progress[SWEEPS] % (500 + 8 * n_states) != 0:
-        return False
-    gap = progress[HIGH] - progress[LOW]
-    stands_still = bool(gap > 0.999 * progress[_MARK])
-    progress[_MARK] = gap
-    return stands_still
-
-
-@kernel
-def _greedy(rewards: Floats, expected: Floats, policy: Integers) -> None:
-    """Write the best action of every state into ``policy``, the lowest among equals."""
-    n_states, n_actions = rewards.shape
-    for state in range(n_states):
-        pair = state * n_actions
-        best = -np.inf
-        for action in range(n_actions):
-            best = max(best, rewards[state, action] + expected[pair + action])
-        enough = best - _TIE * max(1.0, abs(best))
-        for action in range(n_actions - 1, -1, -1):
-            if rewards[state, action] + expected[pair + action] >= enough:
-                policy[state] = action
-
-
-@kernel
-def blend(task: Task, spread: Floats) -> None:
-    """Let each pair jump to a uniformly drawn state with chance ``spread``; empty means never."""
-    if spread.size == 0:
-        return
-    mean = task.values.mean()
-    for pair in range(spread.size):
-        task.expected[pair] += spread[pair] * (mean - task.expected[pair])
+def arrange(transitions: Transitions, known: NDArray[np.bool_]) -> Arrivals:
+    """Arrange transitions whose sizes are those of ``known``: `gather` without its checks."""
+    if isinstance(transitions, np.ndarray):
+        return DenseArrivals(transitions, known)
+    return SparseArrivals(transitions, known)

@@ -5,13 +5,14 @@ each the rows that can arrive there. A sweep costs one pass over the non-zero en
 ranking of the states.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
-from romdp.planning.iteration import Floats, Integers, Task, advance, blend, rank
+from romdp.planning.backup import Arrivals, Floats, Integers, Plan, Task, advance, rank
 
 
 class Lists(NamedTuple):
@@ -76,9 +77,7 @@ def arrange(
 
 
 @kernel
-def iterate_balls(
-    task: Task, lists: Lists, pairs: Integers, widths: Floats, spread: Floats
-) -> None:
+def iterate_balls(task: Task, lists: Lists, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; the twin of the dense one."""
     starts, rows, chances = lists.starts, lists.rows, lists.chances
     values, order = task.values, task.order
@@ -104,7 +103,6 @@ def iterate_balls(
                 shares[row] += (chances[k] - moved) * value
         task.expected[:] = top
         task.expected[pairs] = shares
-        blend(task, spread)
         last = advance(task)
 
 
@@ -159,3 +157,36 @@ def iterate_intervals(
         task.expected[:] = values[order[0]]
         task.expected[pairs] = shares
         last = advance(task)
+
+
+class SparseArrivals(Arrivals):
+    """Transitions of a sparse array (S * A, S)."""
+
+    def __init__(self, weights: Any, known: NDArray[np.bool_]) -> None:
+        self.shape = n_states, _ = known.shape
+        matrix = scipy.sparse.csr_array(weights)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        rows = Rows(matrix.indptr, matrix.indices, matrix.data)
+        self._lists, self._pairs, totals, bad = arrange(rows, known.reshape(-1), n_states)
+        if bad >= 0:
+            self._refuse(bad, matrix.data[matrix.indptr[bad] : matrix.indptr[bad + 1]])
+        self.totals = totals.reshape(self.shape)
+
+    def solve_balls(self, task: Task, widths: Floats) -> Plan:
+        """Run extended value iteration inside L1 balls."""
+        iterate_balls(task, self._lists, self._pairs, widths.reshape(-1))
+        return Plan.of(task)
+
+    def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
+        """Run extended value iteration inside intervals."""
+        starts, rows, chances = self._lists
+        slope = slopes.reshape(-1)[self._pairs]
+        offset = np.minimum(offsets.reshape(-1)[self._pairs], 1.0)
+        halves = slope[rows] * np.sqrt(np.maximum(chances * (1.0 - chances), 0.0)) + offset[rows]
+        lowers = np.maximum(chances - halves, 0.0)
+        rooms = np.minimum(chances + halves, 1.0) - lowers
+        lists = Lists(starts, rows, lowers)
+        iterate_intervals(task, lists, rooms, self._pairs, offset)
+        return Plan.of(task)

@@ -11,8 +11,8 @@ from romdp.data.counts import Counts
 from romdp.exact.chains import gain_and_bias
 from romdp.exact.mdp import MDP
 from romdp.exact.solvers import policy_iteration
-from romdp.logs.model.robust import Worst, robust_value_iteration
 from romdp.planning.confidence import Hoeffding
+from romdp.planning.robust import Worst, robust_value_iteration
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ from romdp.agents.planners import Planner
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.planning.plan import Plan
+from romdp.planning.backup import Plan
 
 
 @dataclass

@@ -110,11 +110,11 @@ def robust_value_iteration(
     width : ndarray, shape (S, A)
         Largest L1 distance of the true law from its estimate.
     policy : ndarray of int, shape (S,), optional
-        The policy to judge; by default the best one is sought.
+        The policy to judge; by default the best one is looked for.
     precision : float
-        When to stop: the gain is at most this far below the best bound.
+        The iteration stops when the gain is at most this far below the best bound.
     most_sweeps : int
-        When to give up.
+        The iteration gives up after this many sweeps; the gain is a lower bound all the same.
 
     Examples
     --------

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planning_twins import rank as plain_rank
 
-from romdp.planning.iteration import rank
+from romdp.planning.backup import rank
 
 values_lists = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]), min_size=1, max_size=40)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from romdp.exact.mdp import MDP
-from romdp.logs.model.robust import robust_value_iteration
 from romdp.planning import extended_value_iteration
+from romdp.planning.robust import robust_value_iteration
 
 
 def random_model(seed, n_states=5, n_actions=3, width=0.3):

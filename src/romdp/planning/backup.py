@@ -1,0 +1,226 @@
+"""What all value iterations share: ranking the states, one sweep, when to stop, and the plan.
+
+One sweep replaces the values ``u`` by ``L u``, the best reward plus expected value of each
+state. Whatever ``u`` is, the optimal gain lies between the smallest and the largest entry of
+``L u - u`` (Puterman 1994, section 8.5), so the stopping rule only asks how far these are
+apart: a warm start can make the iteration shorter and never wrong.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError
+from romdp.core.validation import entry, freeze
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LOW, HIGH, SPAN, SWEEPS, _MARK = range(5)
+"""Entries of a task's ``progress``."""
+
+_UNDAMPED = 32  # sweeps before a model that has not converged is treated as a periodic one
+_DAMPING = 0.75
+_TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
+_BEFORE: Floats = np.array([-np.inf, np.inf, 0.0, 0.0, np.inf])  # the first sweep
+
+
+class Task(NamedTuple):
+    """What an iteration works on; the compiled loops overwrite all but the rewards."""
+
+    rewards: Floats  # (S, A)
+    values: Floats  # (S,): the start, then the result
+    policy: Integers  # (S,): written after the last sweep
+    order: Integers  # (S,): states from the best to the worst
+    expected: Floats  # (S * A,): expected value of the next state, by pair
+    progress: Floats  # the bounds of the gain, the span of the values, the sweeps done
+    precision: float
+    max_sweeps: int
+
+
+def new_task(rewards: Floats, values: Floats, precision: float, max_sweeps: int) -> Task:
+    """Prepare an iteration from ``values``, which it will overwrite."""
+    return Task(
+        rewards,
+        values,
+        np.empty(values.size, np.int64),
+        np.arange(values.size),
+        np.empty(rewards.size),
+        _BEFORE.copy(),
+        precision,
+        max_sweeps,
+    )
+
+
+@kernel
+def rank(values: Floats, order: Integers) -> None:
+    """Sort the states in ``order`` from the best to the worst value, equal ones by index.
+
+    Values change little from sweep to sweep, so the last order is nearly right and insertion
+    sort nearly linear; where it is not, a merge sort takes over. Both give the same order.
+    """
+    n_states = order.size
+    budget = 8 * n_states
+    for i in range(1, n_states):
+        state = order[i]
+        value = values[state]
+        j = i
+        while j > 0:
+            other = order[j - 1]
+            if values[other] > value or (values[other] == value and other < state):
+                break
+            order[j] = other
+            j -= 1
+        order[j] = state
+        budget -= i - j
+        if budget < 0:
+            order[:] = np.argsort(-values, kind="mergesort")
+            return
+
+
+@kernel
+def advance(task: Task) -> bool:
+    """Finish a sweep: back up the values, and say whether that was the last one.
+
+    The new values are centred: the smallest is zero.
+    """
+    rewards, expected = task.rewards, task.expected
+    values, progress = task.values, task.progress
+    # ``u + tau (L u - u)`` is value iteration on the model that stays where it is with chance
+    # ``1 - tau``, which is never periodic (Puterman 1994, section 8.5.4). The bounds of the gain
+    # are those of ``L u - u`` all the same. Only a model that is slow to converge pays for it.
+    step = 1.0 if progress[SWEEPS] < _UNDAMPED else _DAMPING
+    n_states, n_actions = rewards.shape
+    low, high = np.inf, -np.inf
+    smallest, largest = np.inf, -np.inf
+    for state in range(n_states):
+        best = -np.inf
+        for action in range(n_actions):
+            best = max(best, rewards[state, action] + expected[state * n_actions + action])
+        change = best - values[state]
+        value = best if step == 1.0 else values[state] + step * change
+        values[state] = value
+        low, high = min(low, change), max(high, change)
+        smallest, largest = min(smallest, value), max(largest, value)
+    for state in range(n_states):
+        values[state] -= smallest
+    progress[LOW], progress[HIGH], progress[SPAN] = low, high, largest - smallest
+    progress[SWEEPS] += 1
+    done = high - low < task.precision or progress[SWEEPS] >= task.max_sweeps
+    if done or _stuck(n_states, progress):
+        _greedy(rewards, expected, task.policy)
+        return True
+    return False
+
+
+@kernel
+def _stuck(n_states: int, progress: Floats) -> bool:
+    """Whether the bounds no longer approach each other: there is no single gain.
+
+    News travels one state per sweep, so a connected model may well stand still for S sweeps.
+    """
+    if progress[SWEEPS] % (500 + 8 * n_states) != 0:
+        return False
+    gap = progress[HIGH] - progress[LOW]
+    stands_still = bool(gap > 0.999 * progress[_MARK])
+    progress[_MARK] = gap
+    return stands_still
+
+
+@kernel
+def _greedy(rewards: Floats, expected: Floats, policy: Integers) -> None:
+    """Write the best action of every state into ``policy``, the lowest among equals."""
+    n_states, n_actions = rewards.shape
+    for state in range(n_states):
+        pair = state * n_actions
+        best = -np.inf
+        for action in range(n_actions):
+            best = max(best, rewards[state, action] + expected[pair + action])
+        enough = best - _TIE * max(1.0, abs(best))
+        for action in range(n_actions - 1, -1, -1):
+            if rewards[state, action] + expected[pair + action] >= enough:
+                policy[state] = action
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A policy, and what its planner believes about it.
+
+    Attributes
+    ----------
+    policy : ndarray of int64, shape (S,)
+        The action of every state, the lowest one among equals.
+    gain : float
+        Average reward per step in the model that was solved (optimistic, sampled or known): the
+        middle of its bounds.
+    span : float
+        Largest minus smallest of ``values``.
+    sweeps : int
+        How many sweeps of value iteration were made.
+    values : ndarray of float64, shape (S,)
+        Values of the states, of which the smallest is zero; a start for the next plan.
+    converged : bool
+        Whether the bounds of the gain came closer than the precision that was asked for. If not,
+        the model may have no single gain (parts that cannot reach each other) or need more sweeps;
+        the policy is still the best one for ``values``.
+    gap : float
+        Distance between the bounds: ``gain`` is off by at most half of it.
+    """
+
+    policy: Integers = field(repr=False)
+    gain: float
+    span: float
+    sweeps: int
+    values: Floats = field(repr=False)
+    converged: bool
+    gap: float
+
+    @classmethod
+    def of(cls, task: Task) -> "Plan":
+        """Read the plan off a finished iteration."""
+        progress = task.progress.tolist()
+        low, high = progress[LOW], progress[HIGH]
+        return cls(
+            policy=freeze(task.policy),
+            gain=(low + high) / 2.0,
+            span=progress[SPAN],
+            sweeps=int(progress[SWEEPS]),
+            values=freeze(task.values),
+            converged=high - low < task.precision,
+            gap=high - low,
+        )
+
+
+class Arrivals(ABC):
+    """Transitions by arrival state; `gather` makes them.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n_states, n_actions).
+    totals : ndarray of float64, shape (n_states, n_actions)
+        Sum of each row of weights; zero for rows that were left out.
+    """
+
+    shape: tuple[int, int]
+    totals: Floats
+
+    @abstractmethod
+    def solve_balls(self, task: Task, widths: Floats) -> Plan:
+        """Run extended value iteration inside L1 balls."""
+
+    @abstractmethod
+    def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
+        """Run extended value iteration inside intervals."""
+
+    def _refuse(self, bad: int, row: NDArray[Any]) -> NoReturn:
+        """Raise the error of a bad row."""
+        wrong = row[~((row >= 0) & (row < np.inf))]
+        raise InvalidInputError(
+            f"{entry('transitions', divmod(bad, self.shape[1]))} holds {wrong[0]}; counts and "
+            "chances must be finite and not negative"
+        )
