@@ -16,6 +16,8 @@ def genie_labels(world: romdp.ROMDP, counts: romdp.Counts) -> NDArray[np.int64]:
     moves = counts.matrix().astype(np.float64)
     member = np.eye(states)[world.labels]
     law = np.log(np.maximum(world.transition, 1e-300))
+    loops = np.stack([moves[a::actions].diagonal() for a in range(actions)], axis=1)
+    own = np.stack([law[x, :, x] for x in range(states)])  # both ends of a loop move with the label
     leads = (moves @ member).reshape(size, actions, states)
     comes = np.zeros((size, states, actions))
     taken = np.zeros((states, actions))
@@ -23,8 +25,11 @@ def genie_labels(world: romdp.ROMDP, counts: romdp.Counts) -> NDArray[np.int64]:
         rows = moves[a::actions]
         comes[:, :, a] = rows.T @ member
         taken[:, a] = member.T @ np.asarray(rows.sum(axis=1)).ravel()
-    value = np.einsum("yat,xat->yx", leads, law) + np.einsum("ysa,sax->yx", comes, law)
     arrivals = comes.sum(axis=(1, 2))
+    leads -= loops[:, :, None] * member[:, None, :]
+    comes -= member[:, :, None] * loops[:, None, :]
+    value = np.einsum("yat,xat->yx", leads, law) + np.einsum("ysa,sax->yx", comes, law)
+    value += loops @ own.T
     value -= arrivals[:, None] * np.log(np.einsum("sa,sax->x", taken, world.transition))
     paid, unpaid = counts.reward_sums, counts.visits - counts.reward_sums
     means = np.clip(world.reward, 1e-300, 1 - 1e-16)

@@ -12,33 +12,16 @@ import argparse
 import time
 
 import numpy as np
+from genie import genie_labels
 from numpy.typing import NDArray
 
 from romdp.clustering.likelihood import Likelihood
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.exact.romdp import ROMDP
 from romdp.worlds.named import symmetric_block
 from romdp.worlds.simulator import simulate
 
 SETTINGS = ((4.0, 5), (4.0, 10), (4.0, 15), (4.0, 20), (2.0, 20), (2.0, 30), (2.0, 45))
-
-
-def genie_labels(world: ROMDP, counts: Counts) -> NDArray[np.int64]:
-    """Place every observation by its likelihood under the true model and all other true labels."""
-    transitions = np.asarray(counts.dense().transitions, np.float64)
-    states = np.eye(world.n_states)[world.labels]
-    each = np.arange(world.n_observations)
-    loops = transitions[each, :, each]  # to itself: both ends move with the label
-    leads = transitions @ states - loops[:, :, None] * states[:, None, :]
-    comes = np.einsum("uay,us->ysa", transitions, states) - states[:, :, None] * loops[:, None, :]
-    with np.errstate(divide="ignore"):
-        law = np.log(world.transition)
-    own = np.stack([law[x, :, x] for x in range(world.n_states)])
-    value = (
-        np.einsum("yat,xat->yx", leads, law) + np.einsum("ysa,sax->yx", comes, law) + loops @ own.T
-    )
-    return np.argmax(value, axis=1)
 
 
 def errors(

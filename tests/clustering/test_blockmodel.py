@@ -25,11 +25,11 @@ def test_log_gamma(x):
     assert log_gamma(x) == pytest.approx(math.lgamma(x), rel=1e-12, abs=1e-12)
 
 
-@given(seeds, kinds, st.booleans(), st.sampled_from(ALPHAS), st.integers(0, 2))
-def test_score_is_its_definition(seed, kind, integrated, alpha, unplaced):
+@given(seeds, kinds, st.sampled_from(ALPHAS), st.integers(0, 2))
+def test_score_is_its_definition(seed, kind, alpha, unplaced):
     counts = walk(seed, rewards=kind)
     law = read_reward_law(counts)
-    rule = make_rule(law, counts.n_transitions, integrated=integrated, alpha=alpha)
+    rule = make_rule(law, alpha)
     labels = random_labels(seed, 7, 3, unplaced)
     blocks = make_blocks(Links.of(counts), law.parts, labels, 3)
     expected = plain_score(rule, counts, law.parts, labels)
@@ -40,7 +40,7 @@ def test_score_is_its_definition(seed, kind, integrated, alpha, unplaced):
 def test_score_does_not_depend_on_the_numbers_of_groups(seed, names):
     counts = walk(seed)
     law = read_reward_law(counts)
-    rule = make_rule(law, counts.n_transitions)
+    rule = make_rule(law)
     links, labels = Links.of(counts), random_labels(seed, 7, 4)
     renamed = np.array(names)[labels]
     first = score(rule, make_blocks(links, law.parts, labels, 4))
@@ -49,9 +49,8 @@ def test_score_does_not_depend_on_the_numbers_of_groups(seed, names):
     assert first == pytest.approx(second, rel=1e-12)
 
 
-@pytest.mark.parametrize("integrated", [True, False])
-def test_cells_beyond_the_table_follow_the_same_formula(integrated):
-    rule = make_rule(read_reward_law(walk(0)), 1000, integrated=integrated, alpha=0.3)
+def test_cells_beyond_the_table_follow_the_same_formula():
+    rule = make_rule(read_reward_law(walk(0)), alpha=0.3)
     shorter = rule._replace(table=rule.table[:10])
     for n in (1, 10, 500, 4000):
         assert cell_term(rule, n) == pytest.approx(cell_term(shorter, n), rel=1e-12)
@@ -60,7 +59,7 @@ def test_cells_beyond_the_table_follow_the_same_formula(integrated):
 def test_alpha_follows_the_data_but_not_below_one_over_the_number_of_groups():
     rng = np.random.default_rng(0)
     law = read_reward_law(walk(0, rewards="none"))
-    rules = make_rules(law, 1000)
+    rules = make_rules(law)
     blocks = make_blocks(Links.of(walk(0)), law.parts, np.arange(7), 7)
     certain, even = blocks.moves.copy(), blocks.moves.copy()
     certain[:] = 0
@@ -75,7 +74,7 @@ def test_alpha_follows_the_data_but_not_below_one_over_the_number_of_groups():
     assert 1 / 7 <= fitted(certain) < 0.25
 
 
-def test_integrated_score_is_a_probability_of_the_data():
+def test_the_score_is_a_probability_of_the_data():
     """For one group of two observations all data of three steps must have total probability 1."""
     total = 0.0
     for code in range(2**3):
@@ -91,5 +90,5 @@ def test_integrated_score_is_a_probability_of_the_data():
         # The score leaves out the part of the emission that no grouping changes.
         reached = transitions.sum(axis=(0, 1))
         constant = sum(math.lgamma(n + 1) for n in reached)
-        total += math.exp(score(make_rule(law, 3), blocks) + constant)
+        total += math.exp(score(make_rule(law), blocks) + constant)
     assert total == pytest.approx(1.0)

@@ -144,7 +144,7 @@ def test_few_visits_are_judged_by_the_evidence_of_all_placings(seed):
     """At 4 visits one group scores best, and would misplace 72% of the observations."""
     world = random_romdp(4, 3, 200, seed=seed)
     counts = counts_of(world, 800)
-    assert Likelihood(starts=0, evidence=False).fit(counts, rng()).n_groups == 1
+    assert Likelihood(starts=0, choose_by_evidence=False).fit(counts, rng()).n_groups == 1
     fit = Likelihood(starts=0).fit(counts, rng())
     assert 3 <= fit.n_groups <= 5
     placed = (fit.partition.labels >= 0) * 1.0
@@ -178,7 +178,7 @@ def test_many_observations_are_grouped_from_the_most_frequent_on():
     [
         ({"n_states": 0}, "n_states is 0"),
         ({"n_states": 3, "max_groups": 2}, "n_states is 3"),
-        ({"penalty": "integratd"}, "did you mean 'integrated'"),
+        ({"penalty": "bic"}, "penalty"),
         ({"reward_law": "poisson"}, "reward_law"),
         ({"starts": -1}, "starts is -1"),
         ({"max_groups": 0}, "max_groups is 0"),
@@ -197,10 +197,11 @@ def test_bad_data_are_refused():
         Likelihood().fit(Counts.zeros(4, 2), rng())
 
 
-def test_bic_finds_an_easy_world_too():
-    world = random_romdp(4, 3, 24, seed=3, emission_concentration=20)
-    fit = Likelihood(penalty="bic").fit(counts_of(world, 50_000), rng())
-    assert fit.partition == Partition(world.labels)
+def test_the_names_of_version_0_1_warn():
+    with pytest.warns(DeprecationWarning, match="use choose_by_evidence"):
+        assert Likelihood(evidence=False) == Likelihood(choose_by_evidence=False)
+    with pytest.warns(DeprecationWarning, match="leave it out"):
+        assert Likelihood(5, None, "integrated", 3) == Likelihood(n_states=5, starts=3)
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 4])

@@ -7,15 +7,25 @@ from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
-from romdp.clustering.likelihood.sweeping import EXACT_LIMIT, sweep
+from romdp.clustering.likelihood.sweeping import (
+    EXACT_LIMIT,
+    REACHED,
+    announce,
+    clear,
+    empty_profile,
+    gather,
+    join_rise,
+    shift,
+    sweep,
+)
 
 NO_DRAWS, NO_MARGINS = np.empty(0), np.empty((0, 2))
 
 
-def setting(seed, n_observations, n_groups, kind="bernoulli", integrated=True, steps=60):
+def setting(seed, n_observations, n_groups, kind="bernoulli", steps=60):
     counts = walk(seed, n_observations, steps=steps, rewards=kind)
     law = read_reward_law(counts)
-    rule = make_rule(law, counts.n_transitions, integrated=integrated, alpha=0.4)
+    rule = make_rule(law, alpha=0.4)
     labels = random_labels(seed, n_observations, n_groups)
     return counts, Links.of(counts), law.parts, rule, labels
 
@@ -36,9 +46,9 @@ def plain_sweep(rule, counts, parts, labels, order):
     return labels
 
 
-@given(seeds, kinds, st.booleans())
-def test_a_sweep_is_its_plain_twin(seed, kind, integrated):
-    counts, links, parts, rule, labels = setting(seed, 7, 3, kind, integrated)
+@given(seeds, kinds)
+def test_a_sweep_is_its_plain_twin(seed, kind):
+    counts, links, parts, rule, labels = setting(seed, 7, 3, kind)
     labels[np.flatnonzero(np.bincount(labels)[labels] > 1)[:1]] = -1  # one to be placed
     order = np.random.default_rng(seed).permutation(7)
     blocks = make_blocks(links, parts, labels, 3)
@@ -124,3 +134,46 @@ def test_hot_sweeps_draw_from_the_posterior():
         sweep(links, parts, rule, blocks, order, both, 2.0, np.array([draw]), NO_MARGINS)
         ones += blocks.labels[y]
     assert abs(ones / 2000 - chance) < 5 * np.sqrt(chance * (1 - chance) / 2000)
+
+
+@given(seeds, kinds, st.booleans())
+def test_rise_differences_are_score_differences(seed, kind, placed):
+    counts = walk(seed, rewards=kind)
+    law, links = read_reward_law(counts), Links.of(counts)
+    rule = make_rule(law, alpha=0.4)
+    labels = random_labels(seed, 7, 3)
+    y = int(np.flatnonzero(np.bincount(labels)[labels] > 1)[0])
+    start = labels.copy()
+    start[y] = labels[y] if placed else -1
+    blocks = make_blocks(links, law.parts, start, 3)
+    profile = empty_profile(3, 2)
+    gather(links, blocks.labels, y, profile)
+    if placed:
+        shift(blocks, law.parts, y, labels[y], -1, profile)
+    else:
+        announce(blocks, profile)
+    rises, scores = [], []
+    for group in range(3):
+        rises.append(join_rise(rule, blocks, law.parts, y, group, 3, profile))
+        there = labels.copy()
+        there[y] = group
+        scores.append(score(rule, make_blocks(links, law.parts, there, 3)))
+    np.testing.assert_allclose(np.diff(rises), np.diff(scores), atol=1e-8)
+
+
+def test_clear_leaves_nothing():
+    counts = walk(1)
+    profile = empty_profile(3, 2)
+    gather(Links.of(counts), random_labels(1, 7, 3), 2, profile)
+    assert profile.leads.sum() > 0
+    clear(profile)
+    for array in (profile.leads, profile.comes, profile.loops, profile.led):
+        assert not array.any()
+
+
+def test_the_profile_counts_how_often_it_was_reached():
+    counts = walk(1)
+    profile = empty_profile(3, 2)
+    gather(Links.of(counts), random_labels(1, 7, 3), 2, profile)
+    assert profile.totals[REACHED] == counts.transitions[:, :, 2].sum()
+    assert profile.led.sum() == pytest.approx(counts.transitions[2].sum())

@@ -58,7 +58,7 @@ class UntilSure:
         if not spaced.is_due(evidence):
             return previous
         # What only the evidence bears out is never sure: do not spend time on it.
-        fit = replace(self.clusterer, evidence=False).fit(evidence.counts, rng)
+        fit = replace(self.clusterer, choose_by_evidence=False).fit(evidence.counts, rng)
         return fit.partition if self.is_sure(fit, evidence.counts) else nothing
 
     def is_sure(self, fit: LikelihoodFit, counts: Counts) -> bool:

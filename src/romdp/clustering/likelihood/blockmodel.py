@@ -1,23 +1,20 @@
 """The block model: groups of observations, the counts between them, and how likely they are.
 
 A group s under action a leads to group t with some probability p[s, a, t]; t shows its member y
-with some probability of y's own; (s, a) pays by some law. With n[s, a, t] the transitions between
-groups, the log likelihood splits into one term per cell n[s, a, t], one per row (s, a), one per
-group (what it emits, and its place among the groupings) and one per (s, a) for rewards. Two scores
-have this form:
+with some probability of y's own; (s, a) pays by some law. All of these are unknown and integrated
+out: Dirichlet(alpha) for moves (alpha is fitted to the data: small where moves are nearly
+certain), Dirichlet(1) for emission, Dirichlet(1/2) or normal-gamma for rewards. With n[s, a, t]
+the transitions between groups, the log likelihood splits into one term per cell n[s, a, t], one
+per row (s, a), one per group (what it emits, and its place among the groupings) and one per
+(s, a) for rewards.
 
-``integrated``
-    The unknown probabilities are integrated out: Dirichlet(alpha) for moves (alpha is fitted to
-    the data: small where moves are nearly certain), Dirichlet(1) for emission, Dirichlet(1/2) or
-    normal-gamma for rewards.
-``bic``
-    The probabilities are set to their best values, and each free one costs log(steps) / 2, where
-    only transitions and rewards that occur are counted.
-
-In both, a grouping of Y observations into S groups has the prior probability
+A grouping of Y observations into S groups has the prior probability
 prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely. Without it, chance
 differences between rarely seen observations would pay for groups of their own. What does not
 depend on the grouping is left out.
+
+A *term* is what one part adds to the score; a *rise* is by how much a term, or the score, goes up
+when something is added or merged.
 """
 
 import math
@@ -41,9 +38,7 @@ _SMALL_RISE = 16  # factors up to which a product is faster than two gamma funct
 class Rule(NamedTuple):
     """How a grouping is scored."""
 
-    integrated: bool
     alpha: float  # Dirichlet parameter of moves
-    cost: float  # of one free parameter, for BIC
     table: NDArray[np.float64]  # the cell term of small counts
     reward_code: int
     reward_prior: NDArray[np.float64]
@@ -63,18 +58,15 @@ class Blocks(NamedTuple):
     pay: NDArray[np.float64]  # (S, A, n_parts): reward parts
 
 
-def make_rule(
-    law: RewardLaw, n_transitions: int, *, integrated: bool = True, alpha: float = 0.5
-) -> Rule:
-    """Build a rule; ``alpha`` matters to the integrated score only."""
-    cost = 0.0 if integrated else 0.5 * math.log(max(n_transitions, 2))
-    return Rule(integrated, alpha, cost, _table(integrated, alpha, cost), law.code, law.prior)
+def make_rule(law: RewardLaw, alpha: float = 0.5) -> Rule:
+    """Build the rule for one value of alpha."""
+    return Rule(alpha, _table(alpha), law.code, law.prior)
 
 
 @lru_cache(maxsize=2 * len(ALPHAS))
-def _table(integrated: bool, alpha: float, cost: float) -> NDArray[np.float64]:
+def _table(alpha: float) -> NDArray[np.float64]:
     table = np.empty(_TABLE_SIZE)
-    _fill_table(integrated, alpha, cost, table)
+    _fill_table(alpha, table)
     return table
 
 
@@ -92,55 +84,41 @@ def log_gamma(x: float) -> float:
 
 
 @kernel
-def _x_log_x(x: float) -> float:
-    return x * math.log(x) if x > 0 else 0.0
-
-
-@kernel
-def _fill_table(integrated: bool, alpha: float, cost: float, table: NDArray[np.float64]) -> None:
+def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
     for n in range(table.size):
-        if integrated:
-            table[n] = log_gamma(n + alpha) - log_gamma(alpha) if n > 0 else 0.0
-        else:
-            table[n] = _x_log_x(n) - cost if n > 0 else 0.0
+        table[n] = log_gamma(n + alpha) - log_gamma(alpha) if n > 0 else 0.0
 
 
 @kernel
 def cell_term(rule: Rule, n: int) -> float:
-    """Term of one cell; 0 for an empty one."""
+    """Return the term of one cell; 0 for an empty one."""
     if n < rule.table.size:
         value: float = rule.table[n]
         return value
-    if rule.integrated:
-        return log_gamma(n + rule.alpha) - log_gamma(rule.alpha)
-    return _x_log_x(float(n)) - rule.cost
+    return log_gamma(n + rule.alpha) - log_gamma(rule.alpha)
 
 
 @kernel
 def row_term(rule: Rule, total: int, n_groups: int) -> float:
-    """Term of one row (s, a) with so many transitions; 0 for an empty one."""
+    """Return the term of one row (s, a) with ``total`` transitions; 0 for an empty one."""
     if total == 0:
         return 0.0
-    if rule.integrated:
-        mass = rule.alpha * n_groups
-        return log_gamma(mass) - log_gamma(total + mass)
-    return rule.cost - _x_log_x(float(total))
+    mass = rule.alpha * n_groups
+    return log_gamma(mass) - log_gamma(total + mass)
 
 
 @kernel
-def group_term(rule: Rule, reached: int, size: int) -> float:
-    """Term of one group's emission and of its size; 0 for an empty one."""
+def group_term(reached: int, size: int) -> float:
+    """Return the term of one group's emission and size; 0 for an empty group."""
     if size == 0:
         return 0.0
     chosen = log_gamma(size + 1.0)
-    if rule.integrated:
-        return log_gamma(float(size)) - log_gamma(float(reached + size)) + chosen
-    return rule.cost - _x_log_x(float(reached)) + chosen
+    return log_gamma(float(size)) - log_gamma(float(reached + size)) + chosen
 
 
 @kernel
-def grouping_term(rule: Rule, n_placed: int, n_groups: int) -> float:
-    """Term of the number of groups; the part of a grouping's prior that is not in the sizes."""
+def grouping_term(n_placed: int, n_groups: int) -> float:
+    """Return the term of the number of groups: the part of the prior that is not in the sizes."""
     if n_groups == 0:
         return 0.0
     choices = (
@@ -155,26 +133,19 @@ def grouping_term(rule: Rule, n_placed: int, n_groups: int) -> float:
 def reward_term(
     rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64], times: int
 ) -> float:
-    """Term of the rewards of one (s, a) whose parts are ``pay + times * more``."""
+    """Return the term of the rewards of one (s, a) whose parts are ``pay + times * more``."""
     if rule.reward_code == CATEGORICAL:
         value = 0.0
         visits = 0.0
-        paid = 0
         for k in range(pay.size):
             count = float(pay[k] + times * more[k])
             visits += count
             if count > 0:
-                paid += 1
-                if rule.integrated:
-                    value += log_gamma(count + 0.5) - 0.5723649429247001  # log gamma(1/2)
-                else:
-                    value += _x_log_x(count)
+                value += log_gamma(count + 0.5) - 0.5723649429247001  # log gamma(1/2)
         if visits == 0:
             return 0.0
-        if rule.integrated:
-            half = 0.5 * pay.size
-            return value + log_gamma(half) - log_gamma(visits + half)
-        return value - _x_log_x(visits) - rule.cost * (paid - 1)
+        half = 0.5 * pay.size
+        return value + log_gamma(half) - log_gamma(visits + half)
     if rule.reward_code == GAUSSIAN:
         visits = float(pay[0] + times * more[0])
         if visits < 0.5:
@@ -184,24 +155,20 @@ def reward_term(
         weight = float(rule.reward_prior[0])
         shape = float(rule.reward_prior[1])
         rate = float(rule.reward_prior[2])
-        if rule.integrated:
-            spread = max(squares - total * total / (weight + visits), 0.0)
-            return (
-                log_gamma(shape + 0.5 * visits)
-                - log_gamma(shape)
-                + shape * math.log(rate)
-                - (shape + 0.5 * visits) * math.log(rate + 0.5 * spread)
-                + 0.5 * math.log(weight / (weight + visits))
-                - 0.9189385332046727 * visits
-            )
-        # One prior observation of the spread keeps equal rewards from infinite likelihood.
-        spread = max(squares - total * total / visits, 0.0)
-        return -0.5 * visits * math.log((spread + rate) / (visits + 1.0)) - 2.0 * rule.cost
+        spread = max(squares - total * total / (weight + visits), 0.0)
+        return (
+            log_gamma(shape + 0.5 * visits)
+            - log_gamma(shape)
+            + shape * math.log(rate)
+            - (shape + 0.5 * visits) * math.log(rate + 0.5 * spread)
+            + 0.5 * math.log(weight / (weight + visits))
+            - 0.9189385332046727 * visits
+        )
     return 0.0
 
 
 @kernel
-def log_rise(x: float, n: float) -> float:
+def log_rising(x: float, n: float) -> float:
     """Return log gamma(x + n) - log gamma(x) for a whole n: one logarithm where n is small."""
     if n > _SMALL_RISE:
         return log_gamma(x + n) - log_gamma(x)
@@ -212,36 +179,32 @@ def log_rise(x: float, n: float) -> float:
 
 
 @kernel
-def cell_gain(rule: Rule, n: int, more: int) -> float:
+def cell_rise(rule: Rule, n: int, more: int) -> float:
     """By how much the term of a cell rises when its count does."""
     if n + more < rule.table.size:
         value: float = rule.table[n + more] - rule.table[n]
         return value
-    if rule.integrated:
-        return log_rise(n + rule.alpha, float(more))
-    return cell_term(rule, n + more) - cell_term(rule, n)
+    return log_rising(n + rule.alpha, float(more))
 
 
 @kernel
-def row_gain(rule: Rule, total: int, more: int, n_groups: int) -> float:
+def row_rise(rule: Rule, total: int, more: int, n_groups: int) -> float:
     """By how much the term of a row rises with its total."""
-    if rule.integrated:
-        return -log_rise(total + rule.alpha * n_groups, float(more))
-    return row_term(rule, total + more, n_groups) - row_term(rule, total, n_groups)
+    return -log_rising(total + rule.alpha * n_groups, float(more))
 
 
 @kernel
-def member_gain(rule: Rule, reached: int, more: int, size: int) -> float:
+def member_rise(reached: int, more: int, size: int) -> float:
     """By how much the term of a group rises when one joins that was reached ``more`` times."""
-    if rule.integrated and size > 0:
-        return math.log(size * (size + 1.0)) - log_rise(float(reached + size), more + 1.0)
-    return group_term(rule, reached + more, size + 1) - group_term(rule, reached, size)
+    if size > 0:
+        return math.log(size * (size + 1.0)) - log_rising(float(reached + size), more + 1.0)
+    return group_term(reached + more, size + 1) - group_term(reached, size)
 
 
 @kernel
-def reward_gain(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64]) -> float:
+def reward_rise(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64]) -> float:
     """By how much the term of rewards rises when ``more`` joins them."""
-    if rule.integrated and rule.reward_code == CATEGORICAL:
+    if rule.reward_code == CATEGORICAL:
         value = 0.0
         visits = 0.5 * pay.size
         joining = 0.0
@@ -249,8 +212,8 @@ def reward_gain(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
             visits += pay[k]
             joining += more[k]
             if more[k] > 0:
-                value += log_rise(pay[k] + 0.5, more[k])
-        return value - log_rise(visits, joining)
+                value += log_rising(pay[k] + 0.5, more[k])
+        return value - log_rising(visits, joining)
     return reward_term(rule, pay, more, 1) - reward_term(rule, pay, more, 0)
 
 
@@ -312,9 +275,9 @@ def score(rule: Rule, blocks: Blocks) -> float:
         n_placed += blocks.size[s]
         if blocks.size[s] > 0:
             n_groups += 1
-    value = grouping_term(rule, n_placed, n_groups)
+    value = grouping_term(n_placed, n_groups)
     for s in range(n_slots):
-        value += group_term(rule, blocks.into[s], blocks.size[s])
+        value += group_term(blocks.into[s], blocks.size[s])
         for a in range(n_actions):
             value += row_term(rule, blocks.out[s, a], n_groups)
             value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
@@ -323,11 +286,9 @@ def score(rule: Rule, blocks: Blocks) -> float:
     return value
 
 
-def make_rules(law: RewardLaw, n_transitions: int, *, integrated: bool = True) -> tuple[Rule, ...]:
-    """Build the rules that `best_rule` chooses from: one per value of alpha, or the one of BIC."""
-    if not integrated:
-        return (make_rule(law, n_transitions, integrated=False),)
-    return tuple(make_rule(law, n_transitions, alpha=alpha) for alpha in ALPHAS)
+def make_rules(law: RewardLaw) -> tuple[Rule, ...]:
+    """Build the rules that `best_rule` chooses from: one per value of alpha."""
+    return tuple(make_rule(law, alpha) for alpha in ALPHAS)
 
 
 def best_rule(rules: tuple[Rule, ...], blocks: Blocks) -> tuple[Rule, float]:

@@ -1,15 +1,16 @@
 """Grouping by likelihood: the grouping under which what was seen is most probable.
 
-An observation's hidden state decides where it leads, from where it is reached and what it pays;
-how often a state shows it is the observation's own and tells nothing. The likelihood of all
-transitions and rewards between groups, with its unknown numbers integrated out
+An observation's hidden state decides where it leads, from where it is reached and what it pays.
+How often a state shows it is the observation's own affair and tells nothing. The likelihood of all
+transitions and rewards between groups, with its unknown probabilities integrated out
 (see ``blockmodel`` beside this file), needs neither third moments nor the number of hidden
-states: two groups become one exactly if the data are more probable that way.
+states: two groups become one if and only if the data are more probable that way.
 """
 
 import math
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -25,19 +26,16 @@ from romdp.core.validation import choice, freeze, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 
-PENALTIES = ("integrated", "bic")
-"""How the number of groups is kept in check."""
-
-_MANY, _FEW = 40, 10  # groups to start from when nothing is known of their number
-_FEWEST = 8  # groups to start from, whatever is known
+_MANY, _FEW = 40, 10  # groups to start from when their number is unknown
+_FEWEST = 8  # groups to start from at least
 _FEW_SWEEPS = 3  # before the first merges
-_WELL_SEEN = 15  # visits of an observation, on average, from which spectral starts are enough
-_HARDLY_SEEN = 2  # visits from which on the evidence decides, up to `_WELL_SEEN`
-_LITTLE_SEEN = 6  # visits up to which it is worth more time
-_RUNGS = (3, 5, 8, 13, 21)  # numbers of groups to measure it for,
-_FEW_OBSERVATIONS = 5_000  # while that is affordable,
-_SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # and how slowly a single fit does it, up to so many
-_LARGE = 64  # groups of a previous grouping beyond which only that one is improved
+_WELL_SEEN = 15  # visits per observation from which on spectral starts are enough
+_HARDLY_SEEN = 2  # visits per observation from which on the evidence decides, up to `_WELL_SEEN`
+_LITTLE_SEEN = 6  # visits per observation up to which the evidence is worth more time
+_RUNGS = (3, 5, 8, 13, 21)  # numbers of groups whose evidence is measured,
+_FEW_OBSERVATIONS = 5_000  # up to this many observations
+_SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # how slowly `fit` cools, up to this many observations
+_LARGE = 64  # a previous grouping with more groups than this is improved, not searched for again
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
 
@@ -54,9 +52,9 @@ class LikelihoodFit:
         The fitted block model: visits, transitions and rewards of the groups.
     log_odds : ndarray, shape (Y,)
         How sure each placing is, given all others: the log posterior odds of the best group
-        against the second best. NaN for observations without a group.
+        against the second best one. NaN for observations without a group.
     certainty : ndarray, shape (Y,)
-        The same as a probability: that of the best group.
+        The same as a probability, that of the best group.
     score : float
         Log probability of the data and the grouping, up to a constant.
     score_curve : mapping of int to float
@@ -96,31 +94,33 @@ class Likelihood:
     Parameters
     ----------
     n_states
-        The number of groups; None lets the score choose. Never more than observations seen.
+        The number of groups; None lets the score choose. There are never more groups than
+        observations seen.
     reward_law
         "bernoulli", "categorical" (up to three values), "gaussian" or "none"; None reads it from
         the data.
     penalty
-        "integrated" (recommended: right for a few states with dense moves and for hundreds with
-        nearly certain ones) or "bic" (which counts only transitions that occur; it makes too many
-        groups of few data).
+        Deprecated: "integrated" is the only score there is.
     starts
         Number of annealed starts of `fit` beside the spectral ones, in turn from the best grouping
         so far and from a random one; None: 20 while that is cheap. They matter where observations
         were seen only a few times each.
     max_groups
         The search never looks at more groups than this.
-    evidence
+    choose_by_evidence
         Where observations were seen less than 15 times each, let the evidence choose the
-        number of groups (the score summed over all placings; see `Search.temper`). False: the
-        score of the best placing alone, which finds groups later, and takes less time.
+        number of groups (the score summed over all placings; see `Search.temper`). False uses the
+        score of the best placing alone, which takes less time and finds groups later.
+    evidence
+        Deprecated: the former name of ``choose_by_evidence``.
 
     Notes
     -----
     The search starts from too many spectral groups, moves one observation at a time where the
-    score rises, merges the two groups that gain most (or lose least), and splits groups where
-    that pays, until nothing helps; it is deterministic for a generator state. An observation
-    seen rarely gets its most likely group and a low certainty; one never seen gets none.
+    score rises, merges the two groups whose union raises the score most (or lowers it least), and
+    splits groups where that raises it, until nothing helps. The same generator state gives the
+    same grouping. An observation seen rarely gets its most likely group and a low certainty; one
+    never seen gets none.
 
     Examples
     --------
@@ -134,28 +134,34 @@ class Likelihood:
 
     n_states: int | None = None
     reward_law: str | None = None
-    penalty: str = "integrated"
+    penalty: InitVar[str | None] = None
     starts: int | None = None
     max_groups: int = 1024
-    evidence: bool = True
+    choose_by_evidence: bool = True
+    evidence: InitVar[bool | None] = None
     needs: frozenset[str] = field(default=frozenset({"counts"}), init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, penalty: str | None, evidence: bool | None) -> None:
         if self.n_states is not None:
             whole_number(self.n_states, "n_states", 1, self.max_groups)
         if self.reward_law is not None:
             choice(self.reward_law, "reward_law", REWARD_LAWS)
-        choice(self.penalty, "penalty", PENALTIES)
         if self.starts is not None:
             whole_number(self.starts, "starts", 0)
         whole_number(self.max_groups, "max_groups", 1)
+        if penalty is not None:
+            choice(penalty, "penalty", ("integrated",))
+            _warn("penalty", "leave it out: the integrated likelihood is the only score")
+        if evidence is not None:
+            _warn("evidence", "use choose_by_evidence")
+            object.__setattr__(self, "choose_by_evidence", evidence)
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Group the observations, starting from the grouping so far and once afresh.
+        """Group the observations, starting from the grouping so far and from spectral groups.
 
-        The better of the two is returned, so groups may split again.
+        The better of the two results is returned, so groups may split again.
         """
         counts = evidence.counts
         _check_start(previous, counts)
@@ -163,13 +169,13 @@ class Likelihood:
         if len(search.seen) == 0:
             return Partition.unseen(counts.n_observations)
         if (previous.labels[search.seen] < 0).all():
-            return Partition(self._afresh(search, [self._first_size()]).labels)
+            return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
         best = search.polish(kept)
         if best.n_groups <= _LARGE:
             size = max(_FEWEST, 3 * best.n_groups)
-            best = _better(best, self._afresh(search, [size]))
-        return Partition(self._with_few_visits(search, counts, best, kept).labels)
+            best = _better(best, self._spectral_starts(search, [size]))
+        return Partition(self._choose_by_evidence(search, counts, best, kept).labels)
 
     def fit(
         self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
@@ -181,7 +187,7 @@ class Likelihood:
         counts
             What was seen.
         rng
-            Of the starts and of the order of moves.
+            Draws the starts and the order in which observations move.
         start
             A grouping to start from, beside the search's own starts.
         """
@@ -193,12 +199,12 @@ class Likelihood:
                 "the counts are empty: no observation was seen, so none can be grouped"
             )
         sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
-        best = self._afresh(search, sizes)
+        best = self._spectral_starts(search, sizes)
         if start is not None and (start.labels[search.seen] >= 0).any():
             best = _better(best, search.polish(search.climb(search.warm(start.labels))))
-        best = self._vary(search, best)
+        best = self._annealed_starts(search, best)
         if self.n_states is None:
-            best = self._with_few_visits(search, counts, best)
+            best = self._choose_by_evidence(search, counts, best)
         return self._report(search, counts, best)
 
     def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
@@ -206,25 +212,24 @@ class Likelihood:
             Links.of(counts),
             read_reward_law(counts, self.reward_law),
             rng,
-            integrated=self.penalty == "integrated",
             n_states=self.n_states,
             max_groups=self.max_groups,
         )
 
     def _first_size(self) -> int:
-        """How many groups to start from, when nothing but n_states may be known."""
+        """Return how many groups to start from where there is no grouping yet."""
         return _MANY if self.n_states is None else max(_FEWEST, 3 * self.n_states)
 
-    def _afresh(self, search: Search, sizes: list[int]) -> Grouping:
+    def _spectral_starts(self, search: Search, sizes: list[int]) -> Grouping:
         """Start from spectral groups; while most of them survive, from twice as many.
 
-        Where observations are many, those seen most are grouped first, and the others join.
+        Where observations are many, those seen most are grouped first, and the others join them.
         """
         core = search.core()
         if len(core) < len(search.seen):
             inner = search.restrict(core)
             labels = np.full(search.links.n_observations, -1)
-            labels[core] = self._afresh(inner, sizes).labels
+            labels[core] = self._spectral_starts(inner, sizes).labels
             return search.polish(search.climb(search.warm(labels)))
         largest = min(self.max_groups, len(search.seen))
         best: Grouping | None = None
@@ -239,37 +244,39 @@ class Likelihood:
         assert best is not None
         return best
 
-    def _with_few_visits(
+    def _choose_by_evidence(
         self, search: Search, counts: Counts, best: Grouping, kept: Grouping | None = None
     ) -> Grouping:
         """Where visits are few, compare with slowly cooled starts, and with the last grouping.
 
-        The spectrum of few counts is noise; cooling finds groups well before it does. The score
-        of any one placing then understates several groups against one: the evidence decides.
+        The spectrum of few counts is noise; cooling finds groups long before the spectrum shows
+        them. The score of any one placing then understates several groups against one, so the
+        evidence decides.
         """
         n_seen = len(search.seen)
         few = _HARDLY_SEEN * n_seen <= counts.n_steps < _WELL_SEEN * n_seen
         affordable = n_seen <= _FEW_OBSERVATIONS and best.n_groups <= _RUNGS[-1]
-        if not (self.evidence and few and affordable):
+        if not (self.choose_by_evidence and few and affordable):
             return best
         little = counts.n_steps < _LITTLE_SEEN * n_seen
         borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
         if borne_out or self.n_states is not None:  # the number of groups is not in doubt
             return _better(best, search.polish(search.temper(best.n_groups)[0])) if little else best
         if kept is not None:
-            return self._by_evidence(search, [best, kept], exactly=False)
+            return self._best_number(search, [best, kept], exactly=False)
         slowness = _SLOWNESS if little and n_seen <= _FEW_FOR_SLOWNESS else 1
-        return self._by_evidence(search, [best], slowness, exactly=True)
+        return self._best_number(search, [best], slowness, exactly=True)
 
-    def _by_evidence(
+    def _best_number(
         self, search: Search, found: list[Grouping], slowness: int = 1, *, exactly: bool
     ) -> Grouping:
-        """Choose the number of groups by its evidence, then the best placing of so many.
+        """Choose the number of groups by its evidence, then the best placing in so many groups.
 
         Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
-        the numbers beside the best one. The noise of each is about 5, less with more slowness.
+        the numbers beside the best one. Each evidence has noise of about 5, less with more
+        slowness.
         """
-        least: dict[int, float] = {}  # by number of groups: no placing is likelier than all
+        least: dict[int, float] = {}  # lower bounds: the sum over placings is above any of them
         for grouping in found:
             size = grouping.n_groups
             least[size] = max(least.get(size, -math.inf), grouping.score)
@@ -294,8 +301,8 @@ class Likelihood:
                 size += step
         return max((g for g in found if g.n_groups == size), key=lambda g: g.score)
 
-    def _vary(self, search: Search, best: Grouping) -> Grouping:
-        """Try annealed starts with about as many groups as were found: climbs may end too low."""
+    def _annealed_starts(self, search: Search, best: Grouping) -> Grouping:
+        """Try annealed starts with as many groups as were found: climbs may end too low."""
         fewest = 2 if self.n_states is None else 1
         size = min(max(fewest, best.n_groups), len(search.seen))
         cheap = len(search.seen) * size <= _CHEAP
@@ -319,6 +326,12 @@ class Likelihood:
             alpha=best.rule.alpha,
             reward_law=search.law.name,
         )
+
+
+def _warn(argument: str, remedy: str) -> None:
+    """Warn whoever calls the constructor of `Likelihood`."""
+    message = f"the argument {argument} of Likelihood goes in version 0.3; {remedy}"
+    warnings.warn(message, DeprecationWarning, stacklevel=4)
 
 
 def _better(first: Grouping, second: Grouping) -> Grouping:

@@ -23,12 +23,12 @@ class Merges(NamedTuple):
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
-    gain: NDArray[np.float64]  # what the merge added to the score
+    rise: NDArray[np.float64]  # what the merge added to the score
 
 
 @kernel
 def _pair(rule: Rule, x: int, y: int) -> float:
-    """Gain of two cells becoming one."""
+    """By how much the terms of two cells rise when they become one."""
     if x == 0 or y == 0:
         return 0.0
     return cell_term(rule, x + y) - cell_term(rule, x) - cell_term(rule, y)
@@ -36,7 +36,7 @@ def _pair(rule: Rule, x: int, y: int) -> float:
 
 @kernel
 def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int) -> float:
-    """Gain of the cells between groups k, m and all others when k and m become one."""
+    """By how much the cells between k, m and all other groups rise when k and m become one."""
     moves = blocks.moves
     value = 0.0
     for t in alive:
@@ -50,11 +50,11 @@ def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int
 
 @kernel
 def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
-    """Gain of everything that concerns k and m alone, with ``n_groups`` groups in all."""
+    """By how much everything that concerns k and m alone rises, with ``n_groups`` groups in all."""
     moves, out, pay = blocks.moves, blocks.out, blocks.pay
-    value = group_term(rule, blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
-    value -= group_term(rule, blocks.into[k], blocks.size[k])
-    value -= group_term(rule, blocks.into[m], blocks.size[m])
+    value = group_term(blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
+    value -= group_term(blocks.into[k], blocks.size[k])
+    value -= group_term(blocks.into[m], blocks.size[m])
     for a in range(moves.shape[1]):
         inner = moves[k, a, k] + moves[k, a, m] + moves[m, a, k] + moves[m, a, m]
         value += cell_term(rule, inner)
@@ -71,19 +71,18 @@ def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
 
 @kernel
 def _fewer(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_placed: int) -> float:
-    """Gain, the same for every merge, of having one group less to lead to."""
+    """By how much the score rises, for any merge, because there is one group less to lead to."""
     n_alive = alive.size
-    value = grouping_term(rule, n_placed, n_alive - 1) - grouping_term(rule, n_placed, n_alive)
-    if rule.integrated:
-        for s in alive:
-            for a in range(blocks.out.shape[1]):
-                total = blocks.out[s, a]
-                value += row_term(rule, total, n_alive - 1) - row_term(rule, total, n_alive)
+    value = grouping_term(n_placed, n_alive - 1) - grouping_term(n_placed, n_alive)
+    for s in alive:
+        for a in range(blocks.out.shape[1]):
+            total = blocks.out[s, a]
+            value += row_term(rule, total, n_alive - 1) - row_term(rule, total, n_alive)
     return value
 
 
 @kernel
-def merge_gain(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
+def merge_rise(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
     """By how much the score rises when groups k and m become one."""
     alive = np.flatnonzero(blocks.size)
     value = _shared(rule, blocks, alive, k, m) + _own(rule, blocks, k, m, alive.size - 1)
@@ -225,13 +224,13 @@ def _share_one(
             if moves[k, a, t] > 0:
                 for p in alive:
                     if p not in (k, t):
-                        gained = _pair(rule, moves[k, a, t], moves[p, a, t])
-                        shared[min(p, k), max(p, k)] += gained
+                        added = _pair(rule, moves[k, a, t], moves[p, a, t])
+                        shared[min(p, k), max(p, k)] += added
             if moves[t, a, k] > 0:
                 for p in alive:
                     if p not in (k, t):
-                        gained = _pair(rule, moves[t, a, k], moves[t, a, p])
-                        shared[min(p, k), max(p, k)] += gained
+                        added = _pair(rule, moves[t, a, k], moves[t, a, p])
+                        shared[min(p, k), max(p, k)] += added
 
 
 @kernel
@@ -257,13 +256,13 @@ def _merge(
     slack: float,
     first: NDArray[np.int64],
     second: NDArray[np.int64],
-    gain: NDArray[np.float64],
+    rise: NDArray[np.float64],
 ) -> int:
     n_slots = blocks.size.size
     alive = np.flatnonzero(blocks.size)
     n_placed = blocks.size.sum()
-    # Gains of all pairs k < m. The rows' normalisation depends a little on the number of groups:
-    # pairs are ranked with that number held fixed; the gain reported is exact.
+    # Rises of all pairs k < m. The rows' normalisation depends a little on the number of groups:
+    # pairs are ranked with that number held fixed; the rise reported is exact.
     n_ranked = alive.size
     shared = np.zeros((n_slots, n_slots))
     own = np.zeros((n_slots, n_slots))
@@ -276,13 +275,13 @@ def _merge(
     highest = 0.0
     while alive.size > max(n_last, 1) and total >= highest - slack:
         k, m = _best_pair(alive, shared, own)
-        gain[done] = (
+        rise[done] = (
             _shared(rule, blocks, alive, k, m)
             + _own(rule, blocks, k, m, alive.size - 1)
             + _fewer(rule, blocks, alive, n_placed)
         )
         first[done], second[done] = k, m
-        total += gain[done]
+        total += rise[done]
         highest = max(highest, total)
         done += 1
         _share_after(rule, blocks.moves, alive, k, m, shared)
@@ -309,9 +308,9 @@ def merge_greedily(rule: Rule, blocks: Blocks, n_last: int, slack: float) -> Mer
     """
     n_slots = blocks.size.size
     first, second = np.empty(n_slots, np.int64), np.empty(n_slots, np.int64)
-    gain = np.empty(n_slots)
-    done = _merge(rule, copy_blocks(blocks), n_last, slack, first, second, gain)
-    return Merges(first[:done], second[:done], gain[:done])
+    rise = np.empty(n_slots)
+    done = _merge(rule, copy_blocks(blocks), n_last, slack, first, second, rise)
+    return Merges(first[:done], second[:done], rise[:done])
 
 
 def apply_merges(

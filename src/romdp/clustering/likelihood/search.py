@@ -27,15 +27,15 @@ _MOST_SWEEPS = 50
 _FEW_SWEEPS = 3  # between merges
 QUICKLY = tuple(np.geomspace(2.0, 0.4, 20).tolist())
 """Temperatures of annealing that leave a local optimum."""
-_HOT, _WARM, _COLD = 30, 150, 20  # sweeps of cooling: while nothing forms, while groups do, after
-_FORMING = 0.7  # the inverse temperature from which on groups form, where visits are few
+_HOT, _WARM, _COLD = 30, 150, 20  # sweeps of cooling: before groups form, while they do, after
+_FORMING = 0.7  # the inverse temperature at which groups begin to form, where visits are few
 _PACE = 0.6  # a round of merging keeps at least this share of the groups, then sweeps follow
-_SLACK = 30.0  # how far merging goes on below its best score, to show the curve
-_CORE, _CORE_DEGREE = 4000, 300  # observations to find groups by; transitions of each among them
+_SLACK = 30.0  # merging goes on until the score is this far below its best, to show the curve
+_CORE, _CORE_DEGREE = 4000, 300  # observations that the groups are found from, and their degree
 _EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
 _ROUNDS = 50  # of splitting; each adds groups, or is the last
-_RISE = 1e-6  # smaller gains are rounding
+_RISE = 1e-6  # smaller rises are rounding
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,14 @@ class Grouping:
 
 
 class Search:
-    """The data as the search needs them, and its steps; each step returns a new `Grouping`.
+    """The data in the form that the search needs, and its steps, which return new `Grouping`s.
 
     Parameters
     ----------
     links, law
         Transitions and rewards.
     rng
-        Of the starts and of the order of sweeps.
-    integrated
-        Which score: integrated likelihood, or BIC.
+        Draws the starts and the order of sweeps.
     n_states
         The number of groups; None to let the score choose.
     """
@@ -78,27 +76,24 @@ class Search:
         law: RewardLaw,
         rng: np.random.Generator,
         *,
-        integrated: bool = True,
         n_states: int | None = None,
         max_groups: int = 1024,
     ) -> None:
         self.links = links
         self.law = law
         self.rng = rng
-        self.integrated = integrated
         self.n_states = n_states
         self.max_groups = max_groups
-        out_totals = links.out_totals()
-        self.degree = links.in_totals() + out_totals
+        self.degree = links.in_totals() + links.out_totals()
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
-        self.rules = make_rules(law, int(out_totals.sum()), integrated=integrated)
+        self.rules = make_rules(law)
         self.curve: dict[int, float] = {}
 
     def core(self) -> NDArray[np.int64]:
-        """Choose the most frequent observations: as few as suffice to find the groups by.
+        """Choose the most frequent observations, as few as suffice to find the groups.
 
-        There are at least some thousand, and about so many transitions among them that each has a
-        few hundred; that is estimated from their share of all transitions.
+        There are at least a few thousand of them, and each takes part in a few hundred transitions
+        among them; that number is estimated from their share of all transitions.
         """
         frequent = self.seen[np.argsort(-self.degree[self.seen], kind="stable")]
         share = np.cumsum(self.degree[frequent]) / max(self.degree.sum(), 1)
@@ -113,7 +108,6 @@ class Search:
             self.links.restrict(chosen),
             replace(self.law, parts=self.law.parts[chosen]),
             self.rng,
-            integrated=self.integrated,
             n_states=self.n_states,
             max_groups=self.max_groups,
         )
@@ -155,7 +149,7 @@ class Search:
         return found
 
     def anneal(self, start: Grouping, temperatures: tuple[float, ...] = QUICKLY) -> Grouping:
-        """Sweep at random, ever less so, then climb: a way out of a local optimum."""
+        """Sweep at falling temperatures, then climb: a way out of a local optimum."""
         current = replace(start, blocks=copy_blocks(start.blocks))
         for temperature in temperatures:
             self._sweep(current, self.rng.permutation(self.seen), temperature)
@@ -222,7 +216,7 @@ class Search:
                 self.n_states or 1,
                 np.inf if self.n_states else _SLACK,
             )
-            after = current.score + np.cumsum(merges.gain)
+            after = current.score + np.cumsum(merges.rise)
             for done, value in enumerate(after, start=1):
                 self._note(current.n_groups - done, float(value))
             if self.n_states is not None:
@@ -239,28 +233,28 @@ class Search:
             current = self.climb(self.grouping(labels, n_groups), _FEW_SWEEPS)
 
     def split(self, start: Grouping) -> Grouping:
-        """Split every group that gains by it."""
+        """Split every group whose split raises the score."""
         blocks = add_slot(start.blocks)
         for group in range(start.n_groups):
             if blocks.size.size > self.max_groups:
                 break
-            gain = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
-            if gain > _RISE:
+            rise = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            if rise > _RISE:
                 blocks = add_slot(blocks)
-            elif gain > -np.inf:
+            elif rise > -np.inf:
                 unsplit(self.links, self.law, blocks, group)
         return self._scored(drop_slot(blocks))
 
     def grow(self, start: Grouping) -> Grouping:
-        """Split the one group that gains most by it, or loses least."""
-        gains = np.full(start.n_groups, -np.inf)
+        """Split the one group whose split raises the score most, or lowers it least."""
+        rises = np.full(start.n_groups, -np.inf)
         best = add_slot(start.blocks)
         for group in range(start.n_groups):
             blocks = add_slot(start.blocks)
-            gains[group] = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
-            if gains[group] > gains[:group].max(initial=-np.inf):
+            rises[group] = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            if rises[group] > rises[:group].max(initial=-np.inf):
                 best = blocks
-        return start if np.isneginf(gains).all() else self._scored(best)
+        return start if np.isneginf(rises).all() else self._scored(best)
 
     def polish(self, start: Grouping) -> Grouping:
         """Climb, merge and split until the score no longer rises."""
@@ -293,7 +287,7 @@ class Search:
         return self.complete(labels, len(groups))
 
     def random(self, n_groups: int) -> Grouping:
-        """Deal the observations at random."""
+        """Deal the observations to groups at random."""
         labels = np.full(self.links.n_observations, -1)
         labels[self.seen] = self.rng.permutation(np.arange(len(self.seen)) % n_groups)
         return self.grouping(labels, min(n_groups, len(self.seen)))
@@ -310,9 +304,9 @@ class Search:
 
 @lru_cache(maxsize=64)
 def _log_placings(n_placed: int, n_groups: int) -> float:
-    """Log of the number of ways to place so many in so many groups, none of them empty.
+    """Return the log of the number of ways to fill ``n_groups`` groups, none of them empty.
 
-    The last one placed goes to one of the groups, which is empty before or not.
+    The last observation goes to one of the groups, which was empty before or not.
     """
     log_groups = np.log(np.arange(1, n_groups + 1))
     ways = np.full(n_groups + 1, -np.inf)  # by the number of groups, from none on

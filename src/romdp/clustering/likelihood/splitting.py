@@ -5,10 +5,10 @@ from numpy.typing import NDArray
 
 from romdp.clustering.likelihood.blockmodel import Blocks, Rule, zero_blocks
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.merging import merge_gain
-from romdp.clustering.likelihood.profiles import relabel, stack_profiles
+from romdp.clustering.likelihood.merging import merge_rise
 from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, RewardLaw
-from romdp.clustering.likelihood.sweeping import sweep
+from romdp.clustering.likelihood.sweeping import clear, empty_profile, gather, shift, sweep
+from romdp.core.compiled import kernel
 
 _MOST_MEMBERS = 2000  # that the direction is found from
 _POWER_STEPS = 12
@@ -46,7 +46,7 @@ def split_group(
     """Cut a group in two, in place: part of it moves to the last group, which must be empty.
 
     The cut starts along the direction in which members differ most, then every member chooses its
-    side. Returns the exact gain of the score, -inf where the group cannot be cut.
+    side. Returns by how much the score rises, exactly; -inf where the group cannot be cut.
     """
     members = np.flatnonzero(blocks.labels == group)
     if len(members) < 2:
@@ -66,7 +66,7 @@ def split_group(
             links, law.parts, rule, blocks, order, both, 0.0, np.empty(0), np.empty((0, 2))
         ):
             break
-    return -float(merge_gain(rule, blocks, group, new))
+    return -float(merge_rise(rule, blocks, group, new))
 
 
 def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
@@ -113,3 +113,37 @@ def _direction(residuals: NDArray[np.float64], rng: np.random.Generator) -> NDAr
             break
         vector = vector / norm
     return vector
+
+
+@kernel
+def relabel(
+    links: Links,
+    parts: NDArray[np.float64],
+    blocks: Blocks,
+    members: NDArray[np.int64],
+    group: int,
+) -> None:
+    """Move observations that have a group to another one, whatever the score says."""
+    profile = empty_profile(*blocks.out.shape)
+    for y in members:
+        gather(links, blocks.labels, y, profile)
+        shift(blocks, parts, y, blocks.labels[y], -1, profile)
+        shift(blocks, parts, y, group, 1, profile)
+        blocks.labels[y] = group
+        clear(profile)
+
+
+@kernel
+def stack_profiles(
+    links: Links, labels: NDArray[np.int64], members: NDArray[np.int64], n_groups: int
+) -> NDArray[np.float64]:
+    """Stack profiles: one row per member, the entries (a, t) of `leads`, then (s, a) of `comes`."""
+    half = links.n_actions * n_groups
+    stacked = np.zeros((members.size, 2 * half))
+    profile = empty_profile(n_groups, links.n_actions)
+    for row in range(members.size):
+        gather(links, labels, members[row], profile)
+        stacked[row, :half] = profile.leads.ravel()
+        stacked[row, half:] = profile.comes.ravel()
+        clear(profile)
+    return stacked

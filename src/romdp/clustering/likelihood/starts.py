@@ -1,4 +1,4 @@
-"""First groupings for the search: spectral with k-means, and random."""
+"""Spectral starts of the search: an embedding of the counts, then k-means."""
 
 import numpy as np
 import scipy.sparse
@@ -8,7 +8,7 @@ from romdp.clustering.likelihood.links import Links
 from romdp.core.compiled import kernel
 
 _PASSES = 4  # of subspace iteration
-_LLOYD_SWEEPS = 20
+_LLOYD_STEPS = 20
 
 
 def embed(
@@ -27,11 +27,11 @@ def embed(
     links
         All transitions.
     rows
-        The observations to embed; the columns range over all.
+        The observations to embed; the columns range over all observations.
     rank
-        Dimensions wanted.
+        Number of dimensions.
     rng
-        Of the first subspace.
+        Draws the first subspace.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def _lloyd(
             near[i] = min(near[i], distance)
     mass = np.empty(n_groups)
     loss = np.inf
-    for _ in range(_LLOYD_SWEEPS):
+    for _ in range(_LLOYD_STEPS):
         before = loss
         loss = 0.0
         for i in range(n_points):
