@@ -21,7 +21,7 @@ quick: .venv/tools
 	$(PYTEST) -n 2 --dist loadfile -m "not slow and not dqn and not page"
 
 test-dqn: .venv/dqn
-	$(PYTEST) tests/baselines -m dqn
+	$(PYTEST) tests/playing -m dqn
 
 test-page: .venv/page
 	$(PYTEST) tests -m page

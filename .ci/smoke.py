@@ -103,7 +103,7 @@ def run_tests(sdist: Path, programs: Path, folder: Path) -> None:
     (tree,) = folder.glob("romdp-*")
     pytest = (programs / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
     found = run(*pytest, "--collect-only", "tests", cwd=tree).splitlines()[-1]
-    few = ("tests/test_packaging.py", "tests/test_lazy.py", "tests/test_partition.py")
+    few = ("tests/test_packaging.py", "tests/core/test_lazy.py", "tests/data/test_partition.py")
     done = run(*pytest, *few, cwd=tree).splitlines()[-1]
     print(f"       its tests: {found}; some of them: {done}", flush=True)
 
