@@ -87,5 +87,13 @@ def test_the_table_that_is_read_is_not_written_over(log, tmp_path):
     run("fit", log, *NAMES, "--out", tmp_path / "model")
     path = log / "a.parquet"
     before = path.read_bytes()
-    refuse(InvalidInputError, "is what is read", "apply", tmp_path / "model", path, "--out", path)
+    refuse(
+        InvalidInputError,
+        "is one of the files to read",
+        "apply",
+        tmp_path / "model",
+        path,
+        "--out",
+        path,
+    )
     assert path.read_bytes() == before

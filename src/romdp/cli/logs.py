@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from romdp.core.errors import InvalidInputError
-
 _Files = Annotated[
     list[str],
     typer.Argument(
@@ -104,11 +102,11 @@ def fit_command(
 ) -> None:
     """Find the hidden states behind a log, the MDP between them and its best policy."""
     from romdp.logs.fitting import fit
-    from romdp.logs.model.files import refuse_foreign
+    from romdp.logs.model.files import check_model_directory, save_or_keep
     from romdp.reports import write_model_page
 
     if out is not None:
-        refuse_foreign(out)
+        check_model_directory(out)
     with _Progress(quiet) as progress, _cluster(dask) as client:
         model = fit(
             files,
@@ -134,7 +132,7 @@ def fit_command(
         )
     page: Path | None = None
     if out is not None:  # before anything is printed: a reader that closes the pipe costs nothing
-        model.save(out)
+        save_or_keep(model, out)
         page = write_model_page(model, out / "report.html")
     typer.echo(str(model))
     if page is not None:
@@ -168,11 +166,11 @@ def apply_command(
     from romdp.logs.model.files import load_model
 
     model = load_model(directory)
-    if any(out.resolve() == Path(file).resolve() for file in files):
-        raise InvalidInputError(f"{out} is what is read; write to another file")
     with _Progress(quiet) as progress:
-        n_rows = apply_model(model, files, out, observation, progress=progress)
-    typer.echo(f"wrote {out}: {n_rows:,} rows")
+        applied = apply_model(model, files, out, observation, progress=progress)
+    typer.echo(f"wrote {out}: {applied.describe()}")
+    if not model.verified:
+        typer.echo(f"romdp: {directory} carries no checksums, so it is not verified", err=True)
 
 
 @contextmanager

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.storage import write_atomic
+from romdp.core.storage import check_output, write_atomic
+from romdp.core.text import count, one_line
+from romdp.logs.model.files import names_column
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.reading.columns import Columns, kind_of
-from romdp.logs.reading.names import simple_names
+from romdp.logs.reading.matching import Matcher
+from romdp.logs.reading.names import python_names, simple_names
 from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
 from romdp.logs.reading.sources import open_source
 
@@ -21,6 +25,42 @@ ADDED = ("hidden_state", "margin", "recommended_action")
 
 OUTPUTS = (".parquet", ".csv", ".arrow")
 """The names of files that can be written end in one of these."""
+
+_EXAMPLES = 5  # observations without a hidden state that are kept to be shown
+_LONGEST = 40  # characters of each
+
+
+class Applied(int):
+    """The number of rows that `apply_model` wrote, and which of them have no hidden state.
+
+    Attributes
+    ----------
+    n_unplaced : int
+        Rows whose observation is missing, or not known to the model.
+    examples : tuple
+        Some observations of such rows, None for a missing one.
+    """
+
+    n_unplaced: int
+    examples: tuple[Any, ...]
+
+    def __new__(cls, n_rows: int, n_unplaced: int, examples: Sequence[Any]) -> "Applied":
+        """Make the number."""
+        number = super().__new__(cls, n_rows)
+        number.n_unplaced, number.examples = n_unplaced, tuple(examples)
+        return number
+
+    def describe(self) -> str:
+        """Say in words how many rows there are and how many have no hidden state."""
+        text = f"{count(int(self), 'row')}, {self.n_unplaced:,} of them without a hidden state"
+        if not self.n_unplaced:
+            return text
+        shown = ", ".join(
+            "a missing value" if name is None else one_line(repr(name), _LONGEST)
+            for name in self.examples
+        )
+        more = ", ..." if len(self.examples) == _EXAMPLES else ""
+        return f"{text}, since the model does not know their observation: {shown}{more}"
 
 
 def apply_model(
@@ -31,20 +71,22 @@ def apply_model(
     *,
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], object] | None = None,
-) -> int:
+) -> Applied:
     """Write a table with the columns `ADDED` beside its own; return its number of rows.
 
     Where an observation is missing, or the model does not know it, the three are empty: there
-    is no guess. The file is written whole or not at all.
+    is no guess. What is returned also says how many rows these are. The file is written whole or
+    not at all.
 
     Parameters
     ----------
     model
         What was learned.
     data
-        As for `romdp.fit`.
+        As for `romdp.fit`. The text of CSV files is read as what the model's observations are:
+        whole or real numbers, truth values, times.
     out
-        A file that ends in .parquet, .csv or .arrow.
+        A file that ends in .parquet, .csv or .arrow, and is none of those that are read.
     observation
         The column of observations; by default called as in the log that was learned from.
     batch_rows
@@ -58,11 +100,15 @@ def apply_model(
     target = Path(out)
     if target.suffix not in OUTPUTS:
         raise InvalidInputError(f"cannot write {target}: it must end in {', '.join(OUTPUTS)}")
-    if target.is_dir():
-        raise InvalidInputError(f"cannot write {target}: it is a directory; name a file")
+    real = check_output(target)
     pieces = open_source(data)
+    for piece in pieces:
+        path = getattr(piece, "path", None)
+        if path is not None and real.exists() and os.path.samefile(path, real):
+            raise InvalidInputError(f"{out} is one of the files to read; write to another")
     names = _checked(model, pieces, column)
-    batches = _answers(model, pieces, column, names, batch_rows)
+    unplaced = _Unplaced()
+    batches = _answers(model, pieces, column, names, batch_rows, unplaced)
     n_rows = 0
 
     def write(file: IO[bytes]) -> None:
@@ -80,19 +126,33 @@ def apply_model(
                 batch = next(batches, None)
 
     write_atomic(target, write)
-    return n_rows
+    return Applied(n_rows, unplaced.n_rows, list(unplaced.names))
+
+
+class _Unplaced:
+    """Counts rows without a hidden state and keeps some of their names."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self.names: dict[Any, None] = {}
+
+    def add(self, codes: NDArray[np.int64], names: Sequence[Any]) -> None:
+        """Add rows, given by the places of their names."""
+        self.n_rows += len(codes)
+        for code in dict.fromkeys(codes.tolist()):
+            if len(self.names) == _EXAMPLES:
+                break
+            self.names.setdefault(names[code])
 
 
 def _checked(model: LatentModel, pieces: Sequence[Piece], column: str) -> list[str]:
     """Check the files before anything is written; return the columns, the same in all."""
-    import pyarrow as pa
-
-    of_model = kind_of(pa.array(model.observation_names).type)
+    of_model = kind_of(names_column(model.observation_names).type)
     first: list[str] | None = None
     for piece in {piece.label: piece for piece in pieces}.values():
         types = piece.types
         kind = Columns(column).check(types, piece.label)[column]
-        if not isinstance(piece, CsvPiece) and kind != of_model:
+        if not isinstance(piece, CsvPiece) and kind != of_model and of_model != "text":
             raise InvalidInputError(
                 f"column {column!r} of {piece.label} holds {kind} values, the model knows "
                 f"observations as {of_model} values; convert the column"
@@ -118,18 +178,23 @@ def _checked(model: LatentModel, pieces: Sequence[Piece], column: str) -> list[s
 
 
 def _answers(
-    model: LatentModel, pieces: Sequence[Piece], column: str, names: list[str], batch_rows: int
+    model: LatentModel,
+    pieces: Sequence[Piece],
+    column: str,
+    names: list[str],
+    batch_rows: int,
+    unplaced: _Unplaced,
 ) -> Iterator[Any]:
     import pyarrow as pa
 
     schema: Any = None
+    known = Matcher(model.observation_names)
     for piece in pieces:
         as_text = isinstance(piece, CsvPiece)
-        known = {str(n) if as_text else n: i for i, n in enumerate(model.observation_names)}
         # Lines of a CSV file pass through as text, so that nothing in them changes.
         wanted = Wanted(tuple(names), ()) if as_text else Wanted((column,), (), others=tuple(names))
         for batch in piece.batches(wanted, batch_rows):
-            answer = _answer(model, batch.select(names), column, known)
+            answer = _answer(model, batch.select(names), column, known, unplaced)
             schema = answer.schema if schema is None else schema
             if answer.schema != schema:
                 try:
@@ -143,7 +208,9 @@ def _answers(
                 yield answer
 
 
-def _answer(model: LatentModel, batch: Any, column: str, known: dict[Any, int]) -> Any:
+def _answer(
+    model: LatentModel, batch: Any, column: str, known: Matcher, unplaced: _Unplaced
+) -> Any:
     """Add the three columns to a batch."""
     import pyarrow as pa
 
@@ -153,14 +220,15 @@ def _answer(model: LatentModel, batch: Any, column: str, known: dict[Any, int]) 
         array = simple_names(array, column).dictionary_decode()
         batch = batch.set_column(at, column, array)
     coded = simple_names(array, column).dictionary_encode()
-    numbers = [known.get(name, -1) for name in coded.dictionary.to_pylist()]
-    table = np.append(np.array(numbers, np.int64), -1)
-    codes = coded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+    names = python_names(coded.dictionary)
+    table = np.append(np.array(known.find(names), np.int64), -1)
+    codes = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
     found = table[codes]
     states = np.append(model.partition.labels, -1)[found]
     margins = np.append(model.log_odds, np.nan)[found]
     unknown = states < 0
-    actions = pa.array([model.action_names[a] for a in model.policy])
+    unplaced.add(codes[unknown], [*names, None])
+    actions = names_column(tuple(model.action_names[a] for a in model.policy))
     chosen = actions.take(pa.array(np.where(unknown, 0, states), mask=unknown))
     for name, values in zip(
         ADDED,

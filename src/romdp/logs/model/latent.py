@@ -66,6 +66,8 @@ class LatentModel:
         The names of its columns by what they are; empty for a trajectory.
     settings : mapping
         What else `romdp.fit` was told, and the versions that it ran with.
+    verified : bool
+        False for a model that was read from files without checksums, as romdp 0.1 wrote them.
     """
 
     partition: Partition
@@ -86,6 +88,7 @@ class LatentModel:
     n_episodes: int = 1
     columns: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    verified: bool = True
 
     @property
     def n_states(self) -> int:

@@ -30,6 +30,8 @@ def table(model: "LatentModel") -> str:
     lines += ["", *(str(check) for check in model.checks)]
     if model.held_out is not None:
         lines += [f"?   {note}" for note in model.held_out.notes]
+    if not model.verified:
+        lines.append("?   the files of this model are not verified: they carry no checksums")
     return "\n".join(lines)
 
 

@@ -135,7 +135,7 @@ def kind_of(arrow_type: Any) -> str:
         "whole": (t.is_integer,),
         "real": (t.is_floating, t.is_decimal),
         "truth": (t.is_boolean,),
-        "time": (t.is_temporal,),
+        "time": (t.is_timestamp, t.is_date, t.is_time, t.is_duration),
         "bytes": (t.is_binary, t.is_large_binary, t.is_fixed_size_binary),
     }
     for kind, questions in tests.items():

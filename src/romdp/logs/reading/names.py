@@ -27,8 +27,19 @@ class Coded(NamedTuple):
         """Return the names in the order of first appearance."""
         import pyarrow as pa
 
-        names: list[Any] = self.values.take(pa.array(self.used)).to_pylist()
-        return names
+        return python_names(self.values.take(pa.array(self.used)))
+
+
+def python_names(array: Any) -> list[Any]:
+    """Turn an Arrow array of names into Python's own values."""
+    try:
+        names: list[Any] = array.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise InvalidInputError(
+            f"names of type {array.type} hold a time outside the years 1 to 9999, which cannot "
+            f"name things ({error}); turn them into text"
+        ) from error
+    return names
 
 
 @kernel
@@ -78,9 +89,11 @@ def simple_names(array: Any, column: str) -> Any:
         return array if same else pa.DictionaryArray.from_arrays(array.indices, values)
     if t.is_string_view(array.type):
         return array.cast(pa.large_string())
-    if t.is_timestamp(array.type) and array.type.unit == "ns":
+    if getattr(array.type, "unit", None) == "ns":  # Python has no nanoseconds
+        whole = pa.timestamp("us", array.type.tz) if t.is_timestamp(array.type) else None
+        whole = pa.duration("us") if t.is_duration(array.type) else whole or pa.time64("us")
         try:
-            return array.cast(pa.timestamp("us", array.type.tz))
+            return array.cast(whole)
         except pa.ArrowInvalid:
             raise InvalidInputError(
                 f"column {column!r} holds times with nanoseconds, which cannot name things; round "
