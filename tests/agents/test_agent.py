@@ -89,7 +89,7 @@ class Half:
         return Partition([0, 0, 1, 1, -1, -1, -1, -1, -1])
 
 
-def test_observations_without_a_group_share_an_action_and_a_purse_outside_the_model():
+def test_observations_without_a_group_share_an_action_and_a_budget_outside_the_model():
     planner = SpyPlanner()
     state = Agent(Half(), planner).start(9, 2, seed=0)
     rng = np.random.default_rng(0)
@@ -98,9 +98,9 @@ def test_observations_without_a_group_share_an_action_and_a_purse_outside_the_mo
         drive(state, 5, rng)
         unseen = slice(4, 9)
         assert len(set(state.table[unseen])) == 1
-        assert (state.purse[unseen] == 2 * 2).all()
-        assert (state.purse[:4] == state.partition.labels[:4] * 2 + state.table[:4]).all()
-        assert state.budget.size == 2 * 2 + 1
+        assert (state.budget.cells[unseen] == 2 * 2).all()
+        assert (state.budget.cells[:4] == state.partition.labels[:4] * 2 + state.table[:4]).all()
+        assert state.budget.visits.size == 2 * 2 + 1
         actions.add(int(state.table[4]))
         counts = planner.asked[-1][0]
         assert counts.visits.shape == (2, 2)
@@ -112,7 +112,7 @@ def test_observations_without_a_group_share_an_action_and_a_purse_outside_the_mo
     assert state.recorder.visits.sum() == state.step
 
 
-def test_the_purse_outside_the_model_ends_epochs_too():
+def test_the_budget_outside_the_model_ends_epochs_too():
     state = Agent(Half(), SpyPlanner(), Doubling()).start(9, 2, seed=0)
     lengths, start = [], 0
     for t in range(300):
@@ -293,10 +293,10 @@ def test_streams_of_the_seed_do_not_shift_each_other():
 def test_another_action_than_the_table_says_is_counted_where_it_was_taken():
     state = romdp.UCRL2().start(3, 2, 0)
     state.think()
-    before = state.budget.copy()
+    before = state.budget.visits.copy()
     other = 1 - int(state.table[1])
     state.learn(1, other, 1.0, -1)
-    spent = before - state.budget
+    spent = before - state.budget.visits
     assert spent[1 * 2 + other] == 1
     assert spent.sum() == 1
     assert state.recorder.visits[1 * 2 + other] == 1

@@ -119,7 +119,7 @@ def test_watching_anew_forgets_the_triples_and_keeps_the_pairs():
 def test_without_watching_there_are_no_triples():
     recorder = Recorder(Y, A)
     record(recorder, episodes_of([(10, 0)], 0))
-    assert recorder.n_symbols == 0
+    assert recorder.n_triple_groups == 0
     assert recorder.triples_tally.items()[0].size == 0
 
 
@@ -143,7 +143,7 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_happened(monkeypatch, limit, wat
     for name, array in recorder.arrays().items():
         assert np.array_equal(again.arrays()[name], array), name
     assert again.counts == recorder.counts
-    assert again.symbol is None or again.triples == recorder.triples
+    assert again.triple_groups is None or again.triples == recorder.triples
 
 
 @pytest.mark.parametrize("limit", [0, 2**24])
@@ -154,7 +154,7 @@ def test_keeping_the_largest_branch_of_each_group(monkeypatch, limit):
     before = recorder.counts.dense().copy()
     groups = Partition([0, 1, 0, 2, 1])
     kept = [max(group, key=lambda y: before.visits[y].sum()) for group in ([0, 2], [1, 4], [3])]
-    recorder.keep_largest(groups)
+    recorder.merge_keeping_largest(groups)
     after = recorder.counts.dense()
     assert np.array_equal(after.visits, before.visits[kept])
     assert np.array_equal(after.reward_sums, before.reward_sums[kept])
@@ -169,7 +169,7 @@ def test_keeping_the_largest_branch_of_each_group(monkeypatch, limit):
     assert recorder.counts == again.counts
     assert recorder.counts.visits[0, 0] == before.visits[kept[0], 0] + 2
     assert recorder.counts.dense().transitions[0, 0, 1] == led[0, 0, 1] + 1
-    recorder.keep_largest(Partition([0, 0, 0, 0, 0]))
+    recorder.merge_keeping_largest(Partition([0, 0, 0, 0, 0]))
     assert recorder.counts.n_observations == 1
 
 

@@ -60,7 +60,7 @@ def test_a_table_grows_as_it_must():
     expected = Counter(keys.tolist())
     expected.update(keys[:5_000].tolist())
     assert counted(tally) == expected
-    assert tally.used[0] == len(expected)
+    assert tally.journal[0] == len(expected)
     assert tally.counts.size > before
     assert 0.25 < len(expected) / tally.counts.size <= 0.75
 
@@ -84,7 +84,7 @@ def test_from_items_rebuilds_and_goes_on(n_keys):
     tally.add(keys)
     again = Tally.from_items(n_keys, *tally.items())
     assert counted(again) == Counter(keys.tolist())
-    assert again.used[0] == tally.used[0]
+    assert again.journal[0] == tally.journal[0]
     again.add(keys)
     assert counted(again) == {key: 2 * count for key, count in counted(tally).items()}
 
@@ -100,7 +100,7 @@ def test_clear(n_keys):
     tally.add(as_keys([1, 2, 2]))
     tally.clear()
     assert counted(tally) == {}
-    assert tally.used[0] == 0
+    assert tally.journal[0] == 0
     tally.add(as_keys([2]))
     assert counted(tally) == {2: 1}
 

@@ -30,7 +30,7 @@ def test_links_are_those_of_a_plain_loop():
     first, last = np.full(12, -1), np.full(12, -1)
     at = 0
     while at < len(seen):
-        at = link(seen, done, whose, first, last, tally.keys, tally.counts, tally.used, at)
+        at = link(seen, done, whose, first, last, tally.keys, tally.counts, tally.journal, at)
         tally.make_room()
     plain, before, begins = Counter(), {}, {}
     for o, a, e in zip(seen.tolist(), done.tolist(), whose.tolist(), strict=True):
@@ -52,7 +52,7 @@ def test_a_full_table_stops_the_loop_where_it_can_go_on():
     first, last, stops = np.full(1, -1), np.full(1, -1), []
     at, zeros = 0, np.zeros(n, np.int64)
     while at < n:
-        at = link(seen, zeros, zeros, first, last, tally.keys, tally.counts, tally.used, at)
+        at = link(seen, zeros, zeros, first, last, tally.keys, tally.counts, tally.journal, at)
         stops.append(at)
         tally.make_room()
     assert len(stops) > 1

@@ -166,7 +166,7 @@ class ForgetsBudget(AgentState):
     @classmethod
     def from_arrays(cls, agent, n_observations, n_actions, seed, arrays):
         state = super().from_arrays(agent, n_observations, n_actions, seed, arrays)
-        state.budget += 1
+        state.budget.visits += 1
         return state
 
 
@@ -179,7 +179,7 @@ class ForgetsLastStart(AgentState):
         super().think()
         self.thoughts += 1
         self.table[:] = self.thoughts % self.recorder.n_actions
-        self.purse = self.partition.labels * self.recorder.n_actions + self.table
+        self.budget.cells = self.partition.labels * self.recorder.n_actions + self.table
 
 
 class SkipsALearntStep(AgentState):
@@ -197,8 +197,8 @@ class IgnoresTheSeed(AgentState):
 
 
 class Miscounts(AgentState):
-    def end_epoch(self):
-        super().end_epoch()
+    def think(self):
+        super().think()
         self.recorder.visits[0] += 1
 
 

@@ -12,6 +12,7 @@ from scipy.stats import beta, chisquare, kstest
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.randomness import alias_tables, xoshiro_state
 from romdp.data import tally
+from romdp.data.budget import Budget
 from romdp.data.counts import Counts
 from romdp.data.recorder import Recorder
 from romdp.data.trajectory import Trajectory
@@ -99,17 +100,17 @@ class PlainSimulator:
             seen.append((y, action, self.step(action)[0]))
         return seen
 
-    def run(self, table, steps, purse, budget, eager):
+    def run(self, table, steps, cells, visits, eager):
         """Follow a table; returns the steps, and whether a budget ended it."""
         seen = []
         while len(seen) < steps:
             y = self.y
-            if budget[purse[y]] <= 0:
+            if visits[cells[y]] <= 0:
                 return seen, True
             reward, after = self.step(table[y])
             seen.append((y, int(table[y]), reward, after))
-            budget[purse[y]] -= 1
-            if eager and budget[purse[y]] <= 0:
+            visits[cells[y]] -= 1
+            if eager and visits[cells[y]] <= 0:
                 return seen, True
         return seen, False
 
@@ -162,16 +163,20 @@ def test_a_run_is_that_of_the_plain_twin(reward_law, eager, data):
     seed = data.draw(st.integers(0, 10**6))
     world = world_of(reward_law, seed)
     table = table_of(world, seed)
-    n_purses = data.draw(st.integers(1, 4))
-    purse = np.random.default_rng(seed).integers(n_purses, size=world.n_observations)
-    budget = np.array(data.draw(st.lists(st.integers(0, 30), min_size=4, max_size=4)), np.int64)
+    labels = np.random.default_rng(seed).integers(-1, 2, size=world.n_observations)
+    labels[0] = 1  # so that there are two groups
+    visits = np.array(data.draw(st.lists(st.integers(0, 30), min_size=5, max_size=5)), np.int64)
+    limit = data.draw(st.integers(0, 60))
+    budget = Budget(labels, table, visits, limit, eager)
     steps = data.draw(st.integers(0, 60))
     simulator, recorder = Simulator(world, seed), Recorder(world.n_observations, 2)
-    plain, plain_budget = PlainSimulator(simulator), budget.tolist()
-    done, stopped = simulator.run(table, recorder, steps, purse, budget, eager)
-    seen, expected = plain.run(table, steps, purse, plain_budget, eager)
-    assert (done, stopped) == (len(seen), expected)
-    assert budget.tolist() == plain_budget
+    plain, plain_visits = PlainSimulator(simulator), visits.tolist()
+    done, stopped = simulator.run(table, recorder, steps, budget)
+    cells = [4 if labels[y] < 0 else labels[y] * 2 + table[y] for y in range(labels.size)]
+    seen, expected = plain.run(table, min(steps, limit), cells, plain_visits, eager)
+    assert (done, stopped) == (len(seen), expected or done == limit)
+    assert budget.visits.tolist() == plain_visits
+    assert budget.steps == (0 if stopped else limit - done)
     assert simulator.arrays()["state"].tolist() == plain.state
     assert (simulator.hidden_state, simulator.observation) == (plain.x, plain.y)
     # One by one: sum() of floats is compensated from Python 3.12 on.
@@ -182,16 +187,16 @@ def test_a_run_is_that_of_the_plain_twin(reward_law, eager, data):
 
 
 def test_eager_stops_when_a_budget_is_used_up_and_lazy_when_it_is_missed():
-    """One state, one observation, so that every step spends the same purse."""
+    """One state, one observation, so that every step spends the same budget."""
     world = ROMDP([[[1.0]]], [[0.5]], [[1.0]])
-    table = purse = np.zeros(1, np.int64)
+    table = np.zeros(1, np.int64)
     for eager in (True, False):
-        budget = np.array([3], np.int64)
+        budget = Budget(table, table, np.array([3, 1]), eager=eager)
         simulator, recorder = Simulator(world, 0), Recorder(1, 1)
-        assert simulator.run(table, recorder, 3, purse, budget, eager) == (3, eager)
-        assert simulator.run(table, recorder, 3, purse, budget, eager) == (0, True)
-        assert budget.tolist() == [0]
-    assert simulator.run(table, recorder, 7) == (7, False)  # no purse: only the steps count
+        assert simulator.run(table, recorder, 3, budget) == (3, eager)
+        assert simulator.run(table, recorder, 3, budget) == (0, True)
+        assert budget.visits.tolist() == [0, 1]
+    assert simulator.run(table, recorder, 7) == (7, False)  # no budget: only the steps count
     assert simulator.run(table, recorder, 0) == (0, False)
 
 
@@ -448,8 +453,14 @@ def test_bad_arguments(arguments, message):
             "recorder counts 12 observations and 3 actions; .* 12 and 2",
         ),
         ({"recorder": Recorder(5, 2)}, "recorder counts 5 observations"),
-        ({"purse": [1] * 12, "budget": np.array([5])}, r"purse\[0\] is 1"),
-        ({"purse": [0] * 11, "budget": np.array([5])}, r"purse has shape \(11,\)"),
+        (
+            {"budget": Budget(np.zeros(12, int), np.full(12, 9), np.ones(3, int))},
+            r"budget.cells\[0\] is 9",
+        ),
+        (
+            {"budget": Budget(np.zeros(11, int), np.zeros(11, int), np.ones(3, int))},
+            r"budget.cells has shape \(11,\)",
+        ),
     ],
 )
 def test_bad_runs_are_refused_before_a_kernel_sees_them(arguments, message):

@@ -9,7 +9,7 @@ rule). It thinks at the start of an epoch and then follows a fixed table observa
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,18 @@ from romdp.clustering.simple import Singletons
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import choice, whole_number
+from romdp.data.budget import Budget
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.planning.backup import Plan
 
+if TYPE_CHECKING:
+    from romdp.worlds.simulator import Simulator
+
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
+
+_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "converged", "gain")
 
 # The plan where no observation has a group yet.
 _NOTHING = Plan(np.empty(0, np.int64), np.nan, 0.0, 0, np.empty(0), converged=True, gap=0.0)
@@ -87,6 +93,8 @@ class AgentState:
         The grouping of the present epoch.
     table
         The action at every observation in the present epoch.
+    budget
+        What is left of the present epoch.
     recorder
         All counts, always up to date: the agent never plans on counts that lag behind.
     """
@@ -100,14 +108,12 @@ class AgentState:
         self.epoch = 0
         self.epoch_start = 0
         self.last_start = 0
-        self.longest = 0
         self.gain = np.nan
         self.sweeps = 0
         self.converged = True
         self.values = np.zeros(n_observations)
         self.table = np.zeros(n_observations, np.int64)
-        self.purse = np.zeros(n_observations, np.int64)
-        self.budget = np.zeros(1, np.int64)
+        self.budget = Budget.none(n_observations)
         self._watches = "triples" in agent.clusterer.needs
         if self._watches:
             self.recorder.watch_triples(self.partition.labels, self.table)
@@ -138,9 +144,14 @@ class AgentState:
                 recorder.n_observations,
             )
         self.partition = partition
-        self.budget = self._with_unseen(agent.stopping.budget(visits))
-        self.longest = agent.stopping.longest(last_length)
         self._follow(plan)
+        self.budget = Budget(
+            partition.labels,
+            self.table,
+            self._with_unseen(agent.stopping.budget(visits)),
+            agent.stopping.longest(last_length),
+            agent.stopping.eager,
+        )
         if self._watches:
             recorder.watch_triples(partition.labels, plan.policy)
 
@@ -154,24 +165,22 @@ class AgentState:
                     'counting="paper" forgets what a grouping that splits again would need; use '
                     'counting="pooled" with this clusterer'
                 )
-            self.recorder.keep_largest(partition)
+            self.recorder.merge_keeping_largest(partition)
         return self.recorder.counts
 
     def _follow(self, plan: Plan) -> None:
         """Spell the plan out for every observation.
 
         Observations without a group share one action, drawn at the start of the epoch, and one
-        purse outside the model, so that no planner can chase them.
+        budget outside the model, so that no planner can chase them.
         """
         labels, n_actions = self.partition.labels, self.recorder.n_actions
         self.gain, self.sweeps, self.converged = plan.gain, plan.sweeps, plan.converged
         self.table = np.append(plan.policy, 0)[labels]  # -1, no group, reads the last entry
         self.values = np.append(plan.values, plan.values.max(initial=0.0))[labels]
-        self.purse = labels * n_actions + self.table
         unseen = labels < 0
         if unseen.any():
             self.table[unseen] = self._rng(_UNSEEN).integers(n_actions)
-            self.purse[unseen] = self.partition.n_clusters * n_actions
 
     def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flatten the budgets and append that of the observations without a group."""
@@ -195,35 +204,29 @@ class AgentState:
 
     def must_think(self, observation: int) -> bool:
         """Whether the epoch is over when ``observation`` is met, or none has begun."""
-        length = self.step - self.epoch_start
-        return length >= self.longest or self.budget[self.purse[observation]] <= 0
+        return self.budget.is_over(observation)
 
-    def end_epoch(self) -> None:
-        """Let the present epoch end here."""
-        self.longest = self.step - self.epoch_start
+    def advance(self, simulator: "Simulator", steps: int) -> None:
+        """Follow the table in a compiled world until the epoch is over or the steps are done."""
+        done, _ = simulator.run(self.table, self.recorder, steps, self.budget)
+        self.step += done
 
     def learn(self, observation: int, action: int, reward: float, next_observation: int) -> None:
         """Count one step; ``next_observation`` is -1 where it is not known."""
         self.recorder.record(observation, action, reward, next_observation)
-        label = self.partition.labels[observation]
-        purse = label * self.recorder.n_actions + action if label >= 0 else self.budget.size - 1
-        self.budget[purse] -= 1
+        self.budget.spend(observation, action)
         self.step += 1
-        if self.agent.stopping.eager and self.budget[purse] <= 0:
-            self.end_epoch()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold; later steps do not change it."""
-        numbers = (self.step, self.epoch, self.epoch_start, self.last_start, self.longest)
         return {
             **{f"recorder_{name}": array for name, array in self.recorder.arrays().items()},
             "labels": self.partition.labels,
             "table": self.table,
-            "purse": self.purse,
-            "budget": self.budget.copy(),
             "values": self.values,
-            "numbers": np.array([*numbers, self.sweeps, self.converged], np.int64),
-            "gain": np.array(self.gain),
+            "budget_visits": self.budget.visits.copy(),
+            "budget_steps": np.array(self.budget.steps),
+            **{name: np.array(getattr(self, name)) for name in _COUNTERS},
         }
 
     @classmethod
@@ -245,13 +248,16 @@ class AgentState:
         )
         state.partition = Partition(arrays["labels"])
         state.table = arrays["table"].copy()
-        state.purse = arrays["purse"].copy()
-        state.budget = arrays["budget"].copy()
         state.values = arrays["values"].copy()
-        *numbers, state.sweeps, converged = arrays["numbers"].tolist()
-        state.step, state.epoch, state.epoch_start, state.last_start, state.longest = numbers
-        state.converged = bool(converged)
-        state.gain = float(arrays["gain"])
+        state.budget = Budget(
+            state.partition.labels,
+            state.table,
+            arrays["budget_visits"].copy(),
+            int(arrays["budget_steps"]),
+            agent.stopping.eager,
+        )
+        for name in _COUNTERS:
+            setattr(state, name, arrays[name].item())
         return state
 
 

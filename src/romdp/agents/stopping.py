@@ -1,4 +1,4 @@
-"""When to think again? The rules that end an epoch."""
+"""When to think again? The rules say how long an epoch may be; `Budget` then ends it."""
 
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.validation import real_number, whole_number
-
-FOREVER = int(np.iinfo(np.int64).max)
+from romdp.data.budget import FOREVER
 
 
 class Stopping(Protocol):

@@ -23,32 +23,32 @@ from romdp.data.triples import Triples
 def count_step(
     cell: int,
     reward: float,
-    next_unit: int,
-    n_units: int,
+    next_owner: int,
+    n_owners: int,
     visits: NDArray[np.int64],
     sums: NDArray[np.float64],
     squares: NDArray[np.float64],
     keys: NDArray[np.int64] | None,
     pairs: NDArray[np.int64],
-    used: NDArray[np.int64],
+    journal: NDArray[np.int64],
 ) -> None:
-    """Count a visit of ``cell`` (unit * n_actions + action), its reward and its successor.
+    """Count a visit of ``cell`` (owner * n_actions + action), its reward and its successor.
 
-    A negative ``next_unit`` is unknown: the step counts its reward and no transition.
+    A negative ``next_owner`` is unknown: the step counts its reward and no transition.
     """
     visits[cell] += 1
     sums[cell] += reward
     squares[cell] += reward * reward
-    if next_unit >= 0:
-        add(keys, pairs, used, cell * n_units + next_unit)
+    if next_owner >= 0:
+        add(keys, pairs, journal, cell * n_owners + next_owner)
 
 
 @kernel
-def unit_of(units: NDArray[np.int64] | None, observation: int) -> int:
-    """Return what an observation is counted as: itself unless there are ``units``."""
-    if units is None:
+def owner_of(owners: NDArray[np.int64] | None, observation: int) -> int:
+    """Return the group that an observation is counted under: itself unless there are ``owners``."""
+    if owners is None:
         return observation
-    return units[observation] if observation >= 0 else -1
+    return owners[observation] if observation >= 0 else -1
 
 
 @kernel
@@ -56,26 +56,26 @@ def count_triple(
     previous: int,
     observation: int,
     next_observation: int,
-    symbol: NDArray[np.int64] | None,
-    n_symbols: int,
+    groups: NDArray[np.int64] | None,
+    n_groups: int,
     keys: NDArray[np.int64] | None,
     triples: NDArray[np.int64],
-    used: NDArray[np.int64],
+    journal: NDArray[np.int64],
 ) -> int:
-    """Count (previous symbol, symbol, next symbol); returns the previous symbol of the next step.
+    """Count (previous group, group, next group); returns the previous group of the next step.
 
-    ``symbol`` is None while nobody watches triples; the kernel is then empty. A negative
-    ``previous`` or ``next_observation`` is unknown, a negative symbol is that of an observation
-    without a group: neither makes a triple.
+    ``groups`` is None while nobody watches triples; the kernel is then empty. A negative
+    ``previous`` or ``next_observation`` is unknown, and a negative group is that of an
+    observation without one: neither makes a triple.
     """
-    if symbol is None:
+    if groups is None:
         return -1
     if next_observation < 0:
         return -1
-    middle: int = symbol[observation]
-    following: int = symbol[next_observation]
+    middle: int = groups[observation]
+    following: int = groups[next_observation]
     if previous >= 0 and middle >= 0 and following >= 0:
-        add(keys, triples, used, (previous * n_symbols + middle) * n_symbols + following)
+        add(keys, triples, journal, (previous * n_groups + middle) * n_groups + following)
     return middle
 
 
@@ -87,13 +87,13 @@ def _group_keys(
     out: NDArray[np.int64],
 ) -> None:
     """Add keys and their counts, such as those of a hash table, to transitions of groups."""
-    n_units, n_actions = labels.size, out.shape[1]
+    n_owners, n_actions = labels.size, out.shape[1]
     for slot in range(keys.size):
         if counts[slot] > 0:
-            cell, following = divmod(keys[slot], n_units)
-            unit, action = divmod(cell, n_actions)
-            if labels[unit] >= 0 and labels[following] >= 0:
-                out[labels[unit], action, labels[following]] += counts[slot]
+            cell, following = divmod(keys[slot], n_owners)
+            owner, action = divmod(cell, n_actions)
+            if labels[owner] >= 0 and labels[following] >= 0:
+                out[labels[owner], action, labels[following]] += counts[slot]
 
 
 class HashedCounts(Counts):
@@ -108,7 +108,7 @@ class HashedCounts(Counts):
     @classmethod
     def of_tally(
         cls,
-        n_units: int,
+        n_owners: int,
         n_actions: int,
         visits: NDArray[np.int64],
         tally: Tally,
@@ -117,7 +117,7 @@ class HashedCounts(Counts):
     ) -> Self:
         """Look at the arrays of a recorder; nothing is copied."""
         counts = object.__new__(cls)
-        shape = (n_units, n_actions)
+        shape = (n_owners, n_actions)
         for name, array in (
             ("visits", visits),
             ("reward_sums", reward_sums),
@@ -158,7 +158,8 @@ _NOTED = 2**12  # steps of an epoch up to which groups are counted from where th
 class Recorder:
     """Pair counts of all steps and, while they are watched, triple counts of the present epoch.
 
-    What is counted is a unit: an observation, or after `keep_largest` a group of them.
+    Every observation is counted under its own number, or after `merge_keeping_largest` under the
+    group that owns it.
 
     Parameters
     ----------
@@ -169,40 +170,40 @@ class Recorder:
     def __init__(self, n_observations: int, n_actions: int) -> None:
         self.n_observations = n_observations
         self.n_actions = n_actions
-        self.n_units = n_observations
-        self.units: NDArray[np.int64] | None = None  # of each observation; None: itself
+        self.n_owners = n_observations
+        self.owners: NDArray[np.int64] | None = None  # None: every observation owns itself
         cells = n_observations * n_actions
         self.visits = np.zeros(cells, np.int64)
         self.reward_sums = np.zeros(cells, np.float64)
         self.reward_squares = np.zeros(cells, np.float64)
         self.pairs = Tally(cells * n_observations)
         self._grouped: tuple[Partition, NDArray[np.int64]] | None = None  # transitions of groups
-        self.symbol: NDArray[np.int64] | None = None
-        self.symbol_action = np.empty(0, np.int64)
+        self.triple_groups: NDArray[np.int64] | None = None  # None: nobody watches triples
+        self.triple_actions = np.empty(0, np.int64)
         self.triples_tally = Tally(0)
-        self.last = np.full(1, -1, np.int64)  # the symbol before the present one; -1: none
+        self.last = np.full(1, -1, np.int64)  # the group before the present one; -1: none
 
     @property
-    def n_symbols(self) -> int:
-        """How many symbols the watched triples are made of; 0 while none are watched."""
-        return self.symbol_action.size
+    def n_triple_groups(self) -> int:
+        """How many groups the watched triples are made of; 0 while none are watched."""
+        return self.triple_actions.size
 
-    def watch_triples(self, symbol: NDArray[np.int64], symbol_action: NDArray[np.int64]) -> None:
-        """Start the triple counts of an epoch anew.
+    def watch_triples(self, groups: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """Start the triple counts of an epoch afresh.
 
         Parameters
         ----------
-        symbol
-            The symbol of every observation: the observation itself or its group.
-        symbol_action
-            The action that the epoch's policy takes at each symbol; it is the middle action.
+        groups
+            The group of every observation.
+        actions
+            The action that the epoch's policy takes in each group; it is the middle action.
         """
-        n_keys = symbol_action.size**3
+        n_keys = actions.size**3
         if self.triples_tally.n_keys == n_keys:
             self.triples_tally.clear()
         else:
             self.triples_tally = Tally(n_keys)
-        self.symbol, self.symbol_action = symbol, symbol_action
+        self.triple_groups, self.triple_actions = groups, actions
         self.last.fill(-1)
 
     def make_room(self) -> None:
@@ -215,32 +216,32 @@ class Recorder:
         self.make_room()
         pairs, triples = self.pairs, self.triples_tally
         count_step(
-            unit_of(self.units, observation) * self.n_actions + action,
+            owner_of(self.owners, observation) * self.n_actions + action,
             float(reward),
-            unit_of(self.units, next_observation),
-            self.n_units,
+            owner_of(self.owners, next_observation),
+            self.n_owners,
             self.visits,
             self.reward_sums,
             self.reward_squares,
             pairs.keys,
             pairs.counts,
-            pairs.used,
+            pairs.journal,
         )
         self.last[0] = count_triple(
             self.last[0],
             observation,
             next_observation,
-            self.symbol,
-            self.n_symbols,
+            self.triple_groups,
+            self.n_triple_groups,
             triples.keys,
             triples.counts,
-            triples.used,
+            triples.journal,
         )
 
     @property
     def counts(self) -> Counts:
         """The pair counts so far: a live view, until the next step, not a copy."""
-        cells = (self.n_units, self.n_actions, self.visits)
+        cells = (self.n_owners, self.n_actions, self.visits)
         rewards = (self.reward_sums, self.reward_squares)
         if self.pairs.is_dense:
             return Counts.from_cells(*cells, self.pairs.counts, *rewards)
@@ -269,32 +270,32 @@ class Recorder:
 
     @property
     def triples(self) -> Triples:
-        """The triple counts since `watch_triples`, in symbols."""
-        size = self.n_symbols
+        """The triple counts since `watch_triples`, between groups."""
+        size = self.n_triple_groups
         keys, count = self.triples_tally.items()
         rest, following = np.divmod(keys, size)
         previous, middle = np.divmod(rest, size)
         return Triples(
             previous=previous,
             middle=middle,
-            action=self.symbol_action[middle],
+            action=self.triple_actions[middle],
             next=following,
             count=count,
             n_observations=size,
             n_actions=self.n_actions,
         )
 
-    def keep_largest(self, grouping: Partition) -> None:
-        """Count groups from now on, keeping of each the history of one branch.
+    def merge_keeping_largest(self, grouping: Partition) -> None:
+        """Count groups from now on; each keeps the history of one of the owners it is made of.
 
-        Every group of ``grouping`` must be a union of present units. A new unit goes on with
-        the counts of the unit in it that has the most visits; those of the others are
-        forgotten, and what led to any of them leads to the group. Memory is then that of the
-        groups, not of the observations.
+        Every group of ``grouping`` must be a union of present owners. It goes on with the counts
+        of the owner that has the most visits. Those of the others are forgotten, and what led to
+        any of them leads to the group. Memory is then that of the groups, not of the
+        observations.
         """
         size, actions = grouping.n_clusters, self.n_actions
-        present = np.arange(self.n_observations) if self.units is None else self.units
-        group = np.empty(self.n_units, np.int64)
+        present = np.arange(self.n_observations) if self.owners is None else self.owners
+        group = np.empty(self.n_owners, np.int64)
         group[present] = grouping.labels
         visits = self.visits.reshape(-1, actions)
         by_visits = np.argsort(visits.sum(axis=1), kind="stable")
@@ -311,7 +312,7 @@ class Recorder:
         self.visits = visits[kept].ravel()
         self.reward_sums = self.reward_sums.reshape(-1, actions)[kept].ravel()
         self.reward_squares = self.reward_squares.reshape(-1, actions)[kept].ravel()
-        self.units, self.n_units = grouping.labels, size
+        self.owners, self.n_owners = grouping.labels, size
         self._grouped = None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -324,12 +325,12 @@ class Recorder:
             "reward_squares": self.reward_squares.copy(),
             "pair_keys": pair_keys,
             "pair_counts": pair_counts,
-            "symbol_action": self.symbol_action.copy(),
+            "triple_actions": self.triple_actions.copy(),
             "triple_keys": triple_keys,
             "triple_counts": triple_counts,
             "last": self.last.copy(),
         }
-        for name in ("symbol", "units"):
+        for name in ("triple_groups", "owners"):
             if (array := getattr(self, name)) is not None:
                 arrays[name] = array.copy()
         return arrays
@@ -340,16 +341,16 @@ class Recorder:
     ) -> Self:
         """Rebuild a recorder from `arrays`."""
         recorder = cls(n_observations, n_actions)
-        for name in ("visits", "reward_sums", "reward_squares", "symbol_action", "last"):
+        for name in ("visits", "reward_sums", "reward_squares", "triple_actions", "last"):
             setattr(recorder, name, arrays[name].copy())
-        for name in ("symbol", "units"):
+        for name in ("triple_groups", "owners"):
             if name in arrays:
                 setattr(recorder, name, arrays[name].copy())
-        recorder.n_units = recorder.visits.size // n_actions
+        recorder.n_owners = recorder.visits.size // n_actions
         recorder.pairs = Tally.from_items(
-            recorder.visits.size * recorder.n_units, arrays["pair_keys"], arrays["pair_counts"]
+            recorder.visits.size * recorder.n_owners, arrays["pair_keys"], arrays["pair_counts"]
         )
         recorder.triples_tally = Tally.from_items(
-            recorder.n_symbols**3, arrays["triple_keys"], arrays["triple_counts"]
+            recorder.n_triple_groups**3, arrays["triple_keys"], arrays["triple_counts"]
         )
         return recorder

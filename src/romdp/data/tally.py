@@ -22,33 +22,33 @@ _SMALLEST_TABLE = 2**12
 
 @kernel
 def add(
-    keys: NDArray[np.int64] | None, counts: NDArray[np.int64], used: NDArray[np.int64], key: int
+    keys: NDArray[np.int64] | None, counts: NDArray[np.int64], journal: NDArray[np.int64], key: int
 ) -> None:
     """Count one key. ``keys`` is None for a plain array; a hash table must have a free slot.
 
-    ``used[0]`` is the number of slots used. If there is more room in ``used``, ``used[1]`` is the
+    ``journal[0]`` is the number of slots taken. If the journal is longer, ``journal[1]`` is the
     number of keys added since somebody last looked, and these keys follow while they fit.
     """
-    if used.size > 1:
-        used[1] += 1
-        if used[1] < used.size - 1:
-            used[used[1] + 1] = key
+    if journal.size > 1:
+        journal[1] += 1
+        if journal[1] < journal.size - 1:
+            journal[journal[1] + 1] = key
     if keys is None:
         counts[key] += 1
     else:
         slot = _slot(keys, key)
         if keys[slot] == _EMPTY:
             keys[slot] = key
-            used[0] += 1
+            journal[0] += 1
         counts[slot] += 1
 
 
 @kernel
-def is_full(keys: NDArray[np.int64] | None, used: NDArray[np.int64]) -> bool:
+def is_full(keys: NDArray[np.int64] | None, journal: NDArray[np.int64]) -> bool:
     """Say whether a hash table must grow before the next key; a plain array never is full."""
     if keys is None:
         return False
-    full: bool = 3 * keys.size < 4 * (used[0] + 1)
+    full: bool = 3 * keys.size < 4 * (journal[0] + 1)
     return full
 
 
@@ -82,15 +82,15 @@ def _move(
 def _add_many(
     keys: NDArray[np.int64] | None,
     counts: NDArray[np.int64],
-    used: NDArray[np.int64],
+    journal: NDArray[np.int64],
     new: NDArray[np.int64],
     start: int,
 ) -> int:
     """Count keys from ``start`` on until all are counted or the table is full."""
     for i in range(start, new.size):
-        if is_full(keys, used):
+        if is_full(keys, journal):
             return i
-        add(keys, counts, used, new[i])
+        add(keys, counts, journal, new[i])
     return new.size
 
 
@@ -110,13 +110,13 @@ class Tally:
         self.n_keys = n_keys
         self.keys: NDArray[np.int64] | None = None
         self.counts = np.zeros(n_keys if n_keys <= DENSE_LIMIT else 0, np.int64)
-        self.used = np.zeros(1, np.int64)
+        self.journal = np.zeros(1, np.int64)
         if n_keys > DENSE_LIMIT:
             self._new_table(_SMALLEST_TABLE)
 
     @property
     def is_dense(self) -> bool:
-        """Whether the counts are a plain array with one entry a key."""
+        """Whether the counts are a plain array with one entry per key."""
         return self.keys is None
 
     def _new_table(self, size: int) -> NDArray[np.int64]:
@@ -127,28 +127,28 @@ class Tally:
     def add(self, keys: NDArray[np.int64]) -> None:
         """Count every key of an array."""
         done = 0
-        while (done := _add_many(self.keys, self.counts, self.used, keys, done)) < keys.size:
+        while (done := _add_many(self.keys, self.counts, self.journal, keys, done)) < keys.size:
             self.make_room()
 
     def make_room(self) -> None:
         """Double the hash table if it is full."""
         keys, counts = self.keys, self.counts
-        if keys is not None and is_full(keys, self.used):
+        if keys is not None and is_full(keys, self.journal):
             _move(keys, counts, self._new_table(2 * keys.size), self.counts)
 
     def take_notes(self, room: int) -> None:
         """From now on, remember the latest keys too, up to ``room`` of them."""
-        self.used = np.append(self.used[0], np.zeros(1 + room, np.int64))
+        self.journal = np.append(self.journal[0], np.zeros(1 + room, np.int64))
 
     def noted(self) -> NDArray[np.int64] | None:
         """Return the keys added since the last call, in order, or None if they did not fit.
 
         Without `take_notes` there are none to return.
         """
-        if self.used.size == 1:
+        if self.journal.size == 1:
             return None
-        number, self.used[1] = int(self.used[1]), 0
-        return self.used[2 : 2 + number].copy() if number <= self.used.size - 2 else None
+        number, self.journal[1] = int(self.journal[1]), 0
+        return self.journal[2 : 2 + number].copy() if number <= self.journal.size - 2 else None
 
     def items(self, *, ordered: bool = True) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the keys that occurred, ascending unless not ``ordered``, and their counts."""
@@ -164,7 +164,7 @@ class Tally:
         if self.keys is not None:
             self.keys.fill(_EMPTY)
         self.counts.fill(0)
-        self.used[:2] = 0
+        self.journal[:2] = 0
 
     @classmethod
     def from_items(cls, n_keys: int, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
@@ -177,5 +177,5 @@ class Tally:
         while 3 * size < 4 * (keys.size + 1):
             size *= 2
         _move(keys, counts, tally._new_table(size), tally.counts)
-        tally.used[0] = keys.size
+        tally.journal[0] = keys.size
         return tally

@@ -14,7 +14,7 @@ from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.stages import checked_range, unit_reward
 
-_KIND, _VERSION = "online agent", 1
+_KIND, _VERSION = "online agent", 2
 _NONE = -1
 
 

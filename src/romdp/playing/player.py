@@ -23,7 +23,7 @@ from romdp.data.partition import Partition
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 from romdp.playing.stages import stage_for
 
-_KIND, _VERSION = "checkpoint of a run", 1
+_KIND, _VERSION = "checkpoint of a run", 2
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,7 @@ class Playing:
         state = self.state
         while state.step < self.steps and not state.must_think(self._stage.observation):
             due = int(self._grid[len(self._figures)]) if self._is_due() else self.steps
-            left = state.longest - (state.step - state.epoch_start)
-            self._stage.advance(state, min(due - state.step, left))
+            self._stage.advance(state, due - state.step)
             if state.step == due and self._is_due():
                 self._figures.append(self._figure())
             self._save_now_and_then()

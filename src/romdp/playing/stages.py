@@ -117,13 +117,7 @@ class CompiledStage:
 
     def advance(self, state: AgentState, steps: int) -> None:
         """Run the compiled loop."""
-        eager = state.agent.stopping.eager
-        done, stopped = self._simulator.run(
-            state.table, state.recorder, steps, state.purse, state.budget, eager
-        )
-        state.step += done
-        if stopped:
-            state.end_epoch()
+        state.advance(self._simulator, steps)
 
     def describe(self) -> Any:
         """Name the world by its content."""

@@ -26,7 +26,8 @@ from romdp.core.validation import (
     whole_array,
     whole_number,
 )
-from romdp.data.recorder import Recorder, count_step, count_triple, unit_of
+from romdp.data.budget import FOREVER, Budget, is_spent, spend
+from romdp.data.recorder import Recorder, count_step, count_triple, owner_of
 from romdp.data.tally import is_full
 from romdp.data.trajectory import Trajectory
 from romdp.exact.mdp import MDP, REWARD_LAWS
@@ -111,25 +112,25 @@ def _run(
     place: NDArray[np.int64],
     steps: int,
     table: NDArray[np.int64],
-    purse: NDArray[np.int64],
-    budget: NDArray[np.int64],
+    budget_cells: NDArray[np.int64],
+    budget_visits: NDArray[np.int64],
     eager: bool,
     taken: NDArray[np.int64],
     collected: NDArray[np.float64],
-    units: NDArray[np.int64] | None,
-    n_units: int,
+    owners: NDArray[np.int64] | None,
+    n_owners: int,
     visits: NDArray[np.int64],
     sums: NDArray[np.float64],
     squares: NDArray[np.float64],
     pair_keys: NDArray[np.int64] | None,
     pairs: NDArray[np.int64],
-    pairs_used: NDArray[np.int64],
-    symbol: NDArray[np.int64] | None,
-    n_symbols: int,
+    pairs_journal: NDArray[np.int64],
+    groups: NDArray[np.int64] | None,
+    n_groups: int,
     last: NDArray[np.int64],
     triple_keys: NDArray[np.int64] | None,
     triples: NDArray[np.int64],
-    triples_used: NDArray[np.int64],
+    triples_journal: NDArray[np.int64],
 ) -> tuple[int, int]:
     """Step and count until the stopping rule speaks; see `Simulator.run`."""
     move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
@@ -140,11 +141,11 @@ def _run(
     status = PAUSED
     done = 0
     while done < steps:
-        spent = purse[y]
-        if budget[spent] <= 0:
+        spent = budget_cells[y]
+        if is_spent(budget_visits, spent):
             status = STOPPED
             break
-        if is_full(pair_keys, pairs_used) or is_full(triple_keys, triples_used):
+        if is_full(pair_keys, pairs_journal) or is_full(triple_keys, triples_journal):
             status = FULL
             break
         a = table[y]
@@ -157,16 +158,26 @@ def _run(
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
         first = start[x]
         y2 = member[first + pick(emit_keep, emit_alias, first, start[x + 1] - first, word)]
-        cell = unit_of(units, y) * n_actions + a
-        unit = unit_of(units, y2)
-        count_step(cell, reward, unit, n_units, visits, sums, squares, pair_keys, pairs, pairs_used)
+        cell = owner_of(owners, y) * n_actions + a
+        following = owner_of(owners, y2)
+        count_step(
+            cell,
+            reward,
+            following,
+            n_owners,
+            visits,
+            sums,
+            squares,
+            pair_keys,
+            pairs,
+            pairs_journal,
+        )
         previous = count_triple(
-            previous, y, y2, symbol, n_symbols, triple_keys, triples, triples_used
+            previous, y, y2, groups, n_groups, triple_keys, triples, triples_journal
         )
         y = y2
         done += 1
-        budget[spent] -= 1
-        if eager and budget[spent] <= 0:
+        if spend(budget_visits, spent, eager):
             status = STOPPED
             break
     state[0], state[1], state[2], state[3] = s0, s1, s2, s3
@@ -254,11 +265,9 @@ class Simulator:
         table: NDArray[np.int64],
         recorder: Recorder,
         steps: int,
-        purse: NDArray[np.int64] | None = None,
-        budget: NDArray[np.int64] | None = None,
-        eager: bool = True,
+        budget: Budget | None = None,
     ) -> tuple[int, bool]:
-        """Follow a fixed table, counting, until a budget of visits or the steps are used up.
+        """Follow a fixed table, counting, until the epoch is over or the steps are used up.
 
         Parameters
         ----------
@@ -268,16 +277,13 @@ class Simulator:
             Where the steps are counted.
         steps
             The longest length.
-        purse, budget
-            A visit of observation y spends one of ``budget[purse[y]]``, which is updated in
-            place. Without them only ``steps`` ends the run.
-        eager
-            True: stop right after a budget was used up. False: go on until an observation is
-            met whose budget is used up.
+        budget
+            What is left of the epoch; every step spends some of it. Without one only ``steps``
+            ends the run.
 
         Returns
         -------
-        steps done, whether the budget (and not ``steps``) ended the run.
+        The number of steps done, and whether the epoch is over.
         """
         world, steps = self.world, whole_number(steps, "steps")
         table = whole_array(table, "table", world.labels.shape, 0, world.n_actions - 1)
@@ -286,10 +292,10 @@ class Simulator:
                 f"recorder counts {recorder.n_observations} observations and "
                 f"{recorder.n_actions} actions; the world has {table.size} and {world.n_actions}"
             )
-        if purse is None or budget is None:
-            purse = np.zeros(table.size, np.int64)
-            budget = np.full(1, np.iinfo(np.int64).max, np.int64)
-        purse = whole_array(purse, "purse", table.shape, 0, budget.size - 1)
+        if budget is None:
+            budget = Budget(np.full(table.size, -1), table, np.full(1, FOREVER))
+        cells = whole_array(budget.cells, "budget.cells", table.shape, 0, budget.visits.size - 1)
+        steps = min(steps, budget.steps)
         done, status = 0, FULL
         while status == FULL:
             recorder.make_room()
@@ -300,28 +306,29 @@ class Simulator:
                 self._place,
                 steps - done,
                 table,
-                purse,
-                budget,
-                eager,
+                cells,
+                budget.visits,
+                budget.eager,
                 self._taken,
                 self._collected,
-                recorder.units,
-                recorder.n_units,
+                recorder.owners,
+                recorder.n_owners,
                 recorder.visits,
                 recorder.reward_sums,
                 recorder.reward_squares,
                 pairs.keys,
                 pairs.counts,
-                pairs.used,
-                recorder.symbol,
-                recorder.n_symbols,
+                pairs.journal,
+                recorder.triple_groups,
+                recorder.n_triple_groups,
                 recorder.last,
                 triples.keys,
                 triples.counts,
-                triples.used,
+                triples.journal,
             )
             done += more
-        return done, status == STOPPED
+        budget.use_steps(done, ended=status == STOPPED)
+        return done, budget.steps <= 0
 
     def trajectory(self, policy: ArrayLike | str, steps: int) -> Trajectory:
         """Follow a policy for some steps and return all that was seen; see `simulate`."""

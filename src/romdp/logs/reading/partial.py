@@ -198,7 +198,7 @@ class Partial:
                 episodes.last,
                 tally.keys,
                 tally.counts,
-                tally.used,
+                tally.journal,
                 at,
             )
             tally.make_room()

@@ -42,7 +42,7 @@ def _check_decision(case: Case, state: AgentState) -> None:
     n_observations, n_actions = case.world.n_observations, case.world.n_actions
     for name, array, size in [
         ("table", state.table, n_actions),
-        ("purse", state.purse, state.budget.size),
+        ("budget.cells", state.budget.cells, state.budget.visits.size),
     ]:
         fits = array.shape == (n_observations,) and array.dtype == np.int64
         case.demand(fits, f"{name} must be int64 of shape ({n_observations},)")
@@ -126,7 +126,7 @@ def _has_counted(state: AgentState, steps: int) -> bool:
     """
     recorder = state.recorder
     visits = int(recorder.visits.sum())
-    remembered = visits == steps if recorder.units is None else visits <= steps
+    remembered = visits == steps if recorder.owners is None else visits <= steps
     return state.step == steps and remembered and int(recorder.pairs.counts.sum()) == visits
 
 

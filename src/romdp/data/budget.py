@@ -1,0 +1,95 @@
+"""When an epoch ends: the one rule that the compiled loop and every stepped loop follow.
+
+An epoch begins with a budget: so many visits of each (group, action), and so many steps. Each
+step spends one of each, and the epoch is over when what the next step needs has run out.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+
+Ints: TypeAlias = NDArray[np.int64]
+
+FOREVER = int(np.iinfo(np.int64).max)
+"""A number of steps or visits that is never used up."""
+
+
+@kernel
+def is_spent(visits: Ints, cell: int) -> bool:
+    """Say whether a cell has no visits left, so that the epoch ends before the next one."""
+    spent: bool = visits[cell] <= 0
+    return spent
+
+
+@kernel
+def spend(visits: Ints, cell: int, eager: bool) -> bool:
+    """Spend one visit of a cell; returns whether this ends the epoch at once."""
+    visits[cell] -= 1
+    return eager and is_spent(visits, cell)
+
+
+class Budget:
+    """What is left of an epoch.
+
+    Parameters
+    ----------
+    labels
+        The group of every observation; -1 for those without one, which share one cell.
+    table
+        The action that the epoch takes at every observation.
+    visits
+        How many visits are left to every cell: one per (group, action), then the shared one.
+    steps
+        How many steps are left.
+    eager
+        True: the epoch ends as soon as some cell is used up. False: it ends when an observation
+        is met whose cell is used up.
+
+    Attributes
+    ----------
+    cells
+        The cell that a visit of each observation spends.
+
+    Examples
+    --------
+    >>> labels, table = np.array([0, 0, -1]), np.array([1, 1, 0])
+    >>> budget = Budget(labels, table, np.array([1, 2, 1]), steps=10, eager=False)
+    >>> budget.spend(0, 1)
+    >>> budget.spend(1, 1)
+    >>> [budget.is_over(observation) for observation in range(3)]
+    [True, True, False]
+    """
+
+    def __init__(
+        self, labels: Ints, table: Ints, visits: Ints, steps: int = FOREVER, eager: bool = True
+    ) -> None:
+        n_groups = int(labels.max(initial=-1)) + 1
+        self._n_actions = (visits.size - 1) // n_groups if n_groups else 0
+        self._labels = labels
+        self.cells = np.where(labels < 0, visits.size - 1, labels * self._n_actions + table)
+        self.visits = visits
+        self.steps = steps
+        self.eager = eager
+
+    @classmethod
+    def none(cls, n_observations: int) -> "Budget":
+        """Return the budget of an agent that has not begun: it must think before it acts."""
+        nobody = np.full(n_observations, -1, np.int64)
+        return cls(nobody, nobody, np.zeros(1, np.int64), steps=0)
+
+    def is_over(self, observation: int) -> bool:
+        """Say whether the epoch is over when ``observation`` is met."""
+        return self.steps <= 0 or is_spent(self.visits, self.cells[observation])
+
+    def spend(self, observation: int, action: int) -> None:
+        """Spend a step and a visit, of whichever action was taken."""
+        group = int(self._labels[observation])
+        cell = group * self._n_actions + action if group >= 0 else self.visits.size - 1
+        self.use_steps(1, ended=spend(self.visits, cell, self.eager))
+
+    def use_steps(self, number: int, *, ended: bool) -> None:
+        """Spend steps whose visits are spent already; ``ended``: the epoch ends with them."""
+        self.steps = 0 if ended else self.steps - number
