@@ -1,9 +1,9 @@
 """Compare agents in worlds that show more and more observations of the same five hidden states.
 
 Run ``python examples/compare_agents.py [FOLDER]``. It prints each agent's mean regret and draws
-FOLDER/regret.png: regret against the square root of the step. UCRL2, which takes every
-observation for a state, pays more the more there are. LC-PSRL finds the hidden states early and
-does not; SL-UCRL is in between: it pays until it has found them. Needs ``romdp[plot]``.
+FOLDER/regret.png: regret against the square root of the step. UCRL2 takes every observation for a
+state, so its regret grows with their number. LC-PSRL finds the hidden states early. SL-UCRL is in
+between: it pays until it has found them. Needs ``romdp[plot]``.
 """
 
 import sys
@@ -18,13 +18,13 @@ EXPERIMENT = Experiment(
     observations=(10, 20, 30),
     steps=100_000,
     seeds=3,
-    settings=Settings(scale=0.1),  # the widths of all optimistic agents
+    settings=Settings(scale=0.1),  # scales the widths of all optimistic agents
 )
 
 
 def main(folder: Path) -> None:
-    """Run what is missing in the folder, then print and draw all of it."""
-    known = (folder / "experiment.json").exists()  # begun before: go on with it
+    """Run what is missing in the folder, then print and draw everything."""
+    known = (folder / "experiment.json").exists()  # begun earlier: go on with it
     directory = RunDirectory.open(folder) if known else RunDirectory.create(folder, EXPERIMENT)
     failed = run_experiment(directory)
     if failed:

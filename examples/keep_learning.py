@@ -1,9 +1,9 @@
-"""Go on learning online from what a log taught, and survive a restart.
+"""Learn from a log, keep learning online, and survive a restart.
 
-Run ``python examples/keep_learning.py [FOLDER]``. A short log gives a model; `to_agent` makes an
-agent that starts from it inside a loop of your own. Half way the agent is saved to
-FOLDER/agent.npz, and goes on from there as if nothing had happened. Another agent, which starts
-from nothing, is played for comparison.
+Run ``python examples/keep_learning.py [FOLDER]``. A short log gives a model, and `to_agent` makes
+an agent that starts from it inside a loop of your own. Halfway through, the agent is saved to
+FOLDER/agent.npz and goes on from there as if nothing had happened. For comparison, a second agent
+starts from nothing.
 """
 
 import sys
@@ -15,7 +15,7 @@ STEPS = 2_000
 
 
 class Shop:
-    """Your own system: here a simulated world that is asked step by step."""
+    """Your own system; here it is a simulated world, stepped once per action."""
 
     def __init__(self, world: romdp.ROMDP) -> None:
         self.env = romdp.worlds.ROMDPEnv(world)
@@ -23,7 +23,7 @@ class Shop:
         self.earned = 0.0
 
     def serve(self, online: romdp.Online, steps: int) -> None:
-        """Let the agent act for some steps and tell it what came of each."""
+        """Let the agent act for some steps and tell it the outcome of each."""
         for _ in range(steps):
             action = online.act(self.seen)
             self.seen, reward, *_ = self.env.step(action)
@@ -32,15 +32,15 @@ class Shop:
 
 
 def main(folder: Path) -> None:
-    """Learn from a log, then go on online."""
+    """Learn from a log, then continue online."""
     folder.mkdir(parents=True, exist_ok=True)
     world = romdp.worlds.random_romdp(n_states=5, n_actions=4, n_observations=100, seed=2)
     log = romdp.simulate(world, "uniform", steps=20_000, seed=0)
     model = romdp.fit(log)
-    print(f"log: {log.rewards.mean():.3f} a step; {model.n_states} hidden states behind it")
+    print(f"log: {log.rewards.mean():.3f} per step; {model.n_states} hidden states behind it")
 
-    # An agent knows numbers, not names: 12 is model.observation_names[12]. This log has all 100
-    # pages and names them by number, so here both are the same.
+    # An agent deals in numbers, not names: 12 stands for model.observation_names[12]. This log has
+    # all 100 pages and names them by number, so here both are the same.
     assert model.observation_names == tuple(range(world.n_observations))
     agents = {"from the log": model.to_agent(), "from nothing": romdp.LCPSRL()}
     for name, agent in agents.items():
@@ -52,8 +52,8 @@ def main(folder: Path) -> None:
         online.save(folder / "agent.npz")
         online = romdp.Online.load(folder / "agent.npz", agent)  # as after a restart
         shop.serve(online, STEPS // 2)
-        print(f"{name}: {shop.earned / STEPS:.3f} a step over {online.n_steps:,} steps")
-    print(f"best possible: {world.hidden.gain:.3f} a step")
+        print(f"{name}: {shop.earned / STEPS:.3f} per step over {online.n_steps:,} steps")
+    print(f"best possible: {world.hidden.gain:.3f} per step")
 
 
 if __name__ == "__main__":

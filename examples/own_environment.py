@@ -1,8 +1,8 @@
 """Learn in a Gymnasium environment of your own.
 
-Run ``python examples/own_environment.py``. A machine wears out in four hidden stages; a sensor
-shows one of 100 codes that depend on the stage, and nobody knows which belong together. Whatever
-has discrete observations and actions can be played; rewards need a known range.
+Run ``python examples/own_environment.py``. A machine wears out in four hidden stages. A sensor
+shows one of 100 codes that depend on the stage, and nobody knows which codes belong together. Any
+environment with discrete observations and actions will do; the range of rewards must be known.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ class Machine(gymnasium.Env[int, int]):
         broken = False
         if action == RUN:
             reward = 1.0 - 0.2 * self.stage
-            if self.np_random.random() < 0.3:  # it wears by one stage or more
+            if self.np_random.random() < 0.3:  # it wears out by one stage or more
                 broken = self.stage == STAGES - 1
                 self.stage = int(self.np_random.integers(min(self.stage + 1, STAGES - 1), STAGES))
         else:
@@ -55,7 +55,7 @@ def main() -> None:
     for agent in (romdp.LCPSRL(), romdp.PSRL()):
         run = romdp.play(agent, Machine(), steps, seed=0, reward_range=(-4, 1))
         earned, groups = run.reward[-1] / steps, run.partition
-        print(f"{run.agent}: {earned:.3f} a step, {groups.n_clusters} groups")
+        print(f"{run.agent}: {earned:.3f} per step, {groups.n_clusters} groups")
         if groups == truth:
             print("         which are the four stages exactly")
 

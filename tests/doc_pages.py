@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -17,8 +18,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from markdown_it import MarkdownIt
+
+from romdp.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -36,6 +40,8 @@ NOT_RUN = {
 """What cannot run here, by how it begins, and why. Python is compiled all the same."""
 
 TEXT = {"text", ""}
+OURS = re.compile(r"romdp (?!.*--dask)[^|&;<>*$]*")  # a command that needs no shell
+COLUMNS = "110"
 PORT = "8786"  # of Dask in the docs; a free one is put in its place
 RELATIVE = 0.02  # by which a printed number may differ: another machine rounds otherwise
 NUMBER = re.compile(r"(?:(?<=[\s\[(])-)?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -107,6 +113,17 @@ def run_python(block: Block, where: str, namespace: dict[str, object]) -> str:
     return printed.getvalue()
 
 
+def run_here(line: str) -> str:
+    """Run our own command in this process, which spares the time to import and load kernels."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        mock.patch.dict(os.environ, COLUMNS=COLUMNS),
+    ):
+        status = app(shlex.split(line)[1:], standalone_mode=False)
+    assert not status, line
+    return printed.getvalue()
+
+
 class Shell:
     """Runs the console blocks of a page; what they leave in the background ends with it."""
 
@@ -117,7 +134,7 @@ class Shell:
             self.port = str(free.getsockname()[1])
         one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.environment = os.environ | one | {"PATH": path, "COLUMNS": "110"}
+        self.environment = os.environ | one | {"PATH": path, "COLUMNS": COLUMNS}
 
     def __enter__(self) -> "Shell":
         return self
@@ -127,7 +144,14 @@ class Shell:
         lines = text.replace("\\\n", " ").splitlines()
         prompted = [line[2:] for line in lines if line.startswith("$ ")]
         commands = [line for line in prompted or lines if line.strip() and is_run(line)]
-        script = "\n".join(["set -eu", *commands]).replace(PORT, self.port)
+        return "".join(
+            run_here(line) if OURS.fullmatch(line) else self.run_line(line, where)
+            for line in commands
+        )
+
+    def run_line(self, line: str, where: str) -> str:
+        """Run a line by bash and return what it printed."""
+        script = line.replace(PORT, self.port)
         # Files and no pipes: what runs on in the background would keep a pipe open.
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             process = subprocess.Popen(

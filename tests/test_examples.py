@@ -58,7 +58,7 @@ def test_compare_agents(tmp_path):
 @pytest.mark.slow
 def test_own_environment(tmp_path):
     printed = run("own_environment", tmp_path)
-    ours, plain = numbers(r"psrl: ([\d.]+) a step", printed)
+    ours, plain = numbers(r"psrl: ([\d.]+) per step", printed)
     assert ours > plain + 0.05
     assert "4 groups\n" in printed
     assert printed.count("which are the four stages exactly") == 1
@@ -71,7 +71,7 @@ def test_logs_to_policy(tmp_path):
     assert "'page': 'page-007', 'hidden_state': 3" in printed
     assert "'page': 'never-seen', 'hidden_state': None" in printed
     ((best, worth),) = re.findall(
-        r"best possible ([\d.]+) euros a page, the model's ([\d.]+)", printed
+        r"best possible ([\d.]+) euros per page, the model's ([\d.]+)", printed
     )
     assert 0.99 * float(best) < float(worth) <= float(best)
     assert {path.name for path in (tmp_path / "shop").iterdir()} == {
@@ -106,7 +106,7 @@ def test_own_clusterer(tmp_path):
 @pytest.mark.slow
 def test_keep_learning(tmp_path):
     printed = run("keep_learning", tmp_path)
-    logged, informed, fresh, best = numbers(r": (0\.\d+) a step", printed)
+    logged, informed, fresh, best = numbers(r": (0\.\d+) per step", printed)
     assert "5 hidden states" in printed
     assert logged < fresh < informed
     assert informed > 0.95 * best  # it begins with what the log taught
