@@ -38,8 +38,9 @@ def _walk(name: str, command: Any, parent: Any) -> list[tuple[str, str]]:
     last = name.rpartition(" ")[2]
     context = command.make_context(last, [], parent, resilient_parsing=True)
     found = [(name, _plain(command, context))]
-    for inner in getattr(command, "commands", {}).values():
-        found += _walk(f"{name} {inner.name}", inner, context)
+    if hasattr(command, "list_commands"):
+        for inner in command.list_commands(context):
+            found += _walk(f"{name} {inner}", command.get_command(context, inner), context)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from romdp.core.lazy import lazy
 from romdp.core.moved import find_moved_modules
-from romdp.worlds.registration import register_environments
+from romdp.worlds.registration import await_gymnasium
 
 if TYPE_CHECKING:
     from romdp import experiments as experiments
@@ -65,4 +65,4 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy(__name__, __file__)
 
 find_moved_modules()
-register_environments()
+await_gymnasium()

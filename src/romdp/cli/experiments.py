@@ -14,66 +14,48 @@ if TYPE_CHECKING:
     from romdp.experiments.executors import Executor
     from romdp.experiments.watching import Watcher
 
+_WORLDS = "Worlds"
+_AGENTS = "Settings of the agents"
+_RUNNING = "Where and how it runs"
+
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
 ]
-WorkersOption = Annotated[int, typer.Option("--workers", help="Processes of this machine.")]
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        "--workers", help="How many processes of this machine to use.", rich_help_panel=_RUNNING
+    ),
+]
 DaskOption = Annotated[
     str | None,
     typer.Option(
         "--dask",
         metavar="ADDRESS",
         help="Run on the Dask cluster of this scheduler instead (needs romdp\\[dask]).",
+        rich_help_panel=_RUNNING,
     ),
 ]
 CheckpointsOption = Annotated[
-    float, typer.Option("--checkpoint-seconds", help="How often a run under way is kept.")
+    float,
+    typer.Option(
+        "--checkpoint-seconds",
+        help="How many seconds lie between two checkpoints of a run.",
+        rich_help_panel=_RUNNING,
+    ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_RUNNING)
+]
 
 
 def compare(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="A new directory.", show_default=False)
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="A new directory for the results.", show_default=False
+        ),
     ],
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE",
-            help="A TOML or JSON file with the entries of experiment.json; options override it.",
-        ),
-    ] = None,
-    world: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--world",
-            metavar="NAME|FILE",
-            help="A world by name or file; may be repeated.",
-            show_default="random-romdp",
-        ),
-    ] = None,
-    states: Annotated[int | None, typer.Option("--states", help="Hidden states X.")] = None,
-    actions: Annotated[int | None, typer.Option("--actions", help="Actions A.")] = None,
-    observations: Annotated[
-        str | None,
-        typer.Option("--observations", metavar="Y,Y,...", help="Observations, a world for each."),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Another argument of the world; may be repeated."
-        ),
-    ] = None,
-    steps: Annotated[
-        str | None, typer.Option("--steps", help="Of each run, such as 1e6.", show_default="1e5")
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Replicates: worlds and runs.", show_default="5")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Of the experiment.", show_default="0")
-    ] = None,
     agents: Annotated[
         str | None,
         typer.Option(
@@ -84,48 +66,129 @@ def compare(
             show_default="sl-ucrl,ucrl2,oracle",
         ),
     ] = None,
+    observations: Annotated[
+        str | None,
+        typer.Option(
+            "--observations",
+            metavar="Y,Y,...",
+            help="Numbers of observations; there is a world for each.",
+        ),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option("--steps", help="Number of steps per run, such as 1e6.", show_default="1e5"),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="How often everything is repeated, each time with new worlds.",
+            show_default="5",
+        ),
+    ] = None,
     scale: Annotated[
         float | None,
         typer.Option(
             "--scale",
-            help="Factor on the confidence sets of all optimistic agents; with 1 they explore "
-            "through most of a million steps, so comparisons mostly use 0.1.",
+            help="Multiplies the confidence sets of all optimistic agents. With 1 they explore "
+            "for most of a million steps, so comparisons mostly use 0.1.",
             show_default="1",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="A TOML or JSON file with the entries of experiment.json; options override it.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Seeds the whole experiment.", show_default="0"),
+    ] = None,
+    states: Annotated[
+        int | None,
+        typer.Option("--states", help="Number of hidden states X.", rich_help_panel=_WORLDS),
+    ] = None,
+    actions: Annotated[
+        int | None, typer.Option("--actions", help="Number of actions A.", rich_help_panel=_WORLDS)
+    ] = None,
+    world: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--world",
+            metavar="NAME|FILE",
+            help="A world by name or from a file; may be repeated.",
+            show_default="random-romdp",
+            rich_help_panel=_WORLDS,
+        ),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another argument of the world; may be repeated.",
+            rich_help_panel=_WORLDS,
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            help="Probability that the confidence sets fail.",
+            show_default="0.05",
+            rich_help_panel=_AGENTS,
         ),
     ] = None,
     constants: Annotated[
         str | None,
-        typer.Option("--constants", help="Of these sets: paper or jaksch.", show_default="paper"),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", help="The chance that they fail.", show_default="0.05"),
+        typer.Option(
+            "--constants",
+            help="Constants of the confidence sets: paper or jaksch.",
+            show_default="paper",
+            rich_help_panel=_AGENTS,
+        ),
     ] = None,
     unknown_states: Annotated[
-        bool, typer.Option("--unknown-states", help="Do not tell sl-ucrl the number X.")
+        bool,
+        typer.Option(
+            "--unknown-states",
+            help="Do not tell sl-ucrl the number of hidden states.",
+            rich_help_panel=_AGENTS,
+        ),
     ] = False,
     factor: Annotated[
         float | None,
         typer.Option(
             "--factor",
-            help="On the grouping bounds of sl-ucrl.",
-            show_default="1; 0.5 for an MDP",
+            help="Multiplies the bounds by which sl-ucrl groups.",
+            show_default="1, or 0.5 for an MDP",
+            rich_help_panel=_AGENTS,
         ),
     ] = None,
     constant: Annotated[
         float | None,
-        typer.Option("--constant", help="C in the bound of sl-ucrl-paper.", show_default="1"),
+        typer.Option(
+            "--constant",
+            help="The constant C in the bound of sl-ucrl-paper.",
+            show_default="1",
+            rich_help_panel=_AGENTS,
+        ),
     ] = None,
     workers: WorkersOption = 1,
     dask: DaskOption = None,
     checkpoint_seconds: CheckpointsOption = 30.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Compare agents on the same worlds; a directory keeps everything."""
+    """Compare agents on the same worlds; everything is kept in a directory."""
+    from romdp.core.storage import check_output
     from romdp.core.validation import real_number
     from romdp.experiments.directory import RunDirectory
     from romdp.experiments.specification import Experiment
 
+    check_output(out, "directory")
     content = {} if config is None else _read_config(config)
     arguments = _arguments(states, actions, more or [])
     given = {
@@ -181,7 +244,7 @@ def resume(
     checkpoint_seconds: CheckpointsOption = 30.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Do exactly what is missing in a run directory; failed runs are tried again."""
+    """Finish a run directory: run what is missing, and try failed runs again."""
     from romdp import __version__
     from romdp.core.validation import real_number
     from romdp.experiments.directory import RunDirectory
@@ -190,8 +253,8 @@ def resume(
     directory = RunDirectory.open(path)
     if directory.romdp != __version__:
         typer.echo(
-            f"romdp: {path} was begun with romdp {directory.romdp}, this is {__version__}: "
-            "runs may not compare",
+            f"romdp: {path} was begun with romdp {directory.romdp} and this is {__version__}: the "
+            "runs may not be comparable",
             err=True,
         )
     executor = make_executor(workers, dask)
@@ -205,22 +268,30 @@ def report(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="What `romdp compare` or `romdp fit` wrote.", show_default=False
+            metavar="DIR",
+            help="A directory that `romdp compare` or `romdp fit` wrote.",
+            show_default=False,
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="The page to write.", show_default="in the directory"
+            "--out",
+            metavar="FILE",
+            help="The page to write.",
+            show_default="report.html in the directory",
         ),
     ] = None,
 ) -> None:
-    """Write one page about a run directory or a model, to open in a browser."""
+    """Write a page about a run directory or a model, to open in a browser."""
+    from romdp.core.storage import check_output
     from romdp.experiments.directory import RunDirectory
     from romdp.experiments.summary import summarise
     from romdp.logs.model.files import is_model
     from romdp.reports import write_model_page, write_report
 
+    if out is not None and out.parent.exists():  # if not, it is made
+        check_output(out)
     if is_model(path):
         typer.echo(f"wrote {write_model_page(path, out)}")
         return
@@ -232,7 +303,7 @@ def report(
 def run_directory(
     directory: "RunDirectory", executor: "Executor", quiet: bool, checkpoint_seconds: float
 ) -> None:
-    """Do what is missing, print the summary, and say what failed."""
+    """Run what is missing, print the summary and report failures."""
     from romdp.experiments.printing import format_summary
     from romdp.experiments.running import run_experiment
     from romdp.experiments.summary import summarise
@@ -248,8 +319,8 @@ def run_directory(
     if failed:
         one = failed[0]
         typer.echo(
-            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed, the first "
-            f"says why in {directory.error_file(one)}; try them again with: "
+            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed; the error of "
+            f"the first is in {directory.error_file(one)}; try them again with: "
             f"romdp resume {directory.path}",
             err=True,
         )
@@ -265,7 +336,7 @@ def _watcher(quiet: bool) -> "Watcher":
 
 
 def make_executor(workers: int, dask: str | None) -> "Executor":
-    """Say where to run; an executor exists before anything is written."""
+    """Make what runs the runs; it exists before anything is written."""
     from romdp.experiments.executors import Dask, Processes
 
     # Always in a process of its own, with one thread: one worker or many, the same to the bit.
@@ -273,7 +344,7 @@ def make_executor(workers: int, dask: str | None) -> "Executor":
         return Processes(workers)
     cluster = Dask(dask)
     if not cluster.n_workers:
-        typer.echo("romdp: the cluster has no workers yet; waiting for the first", err=True)
+        typer.echo("romdp: the cluster has no workers yet; waiting for the first one", err=True)
     return cluster
 
 
@@ -286,15 +357,17 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise StorageError(f"cannot read {path}: {error}") from error
     try:
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except RecursionError:
+        raise InvalidInputError(f"{path} cannot be read: it is nested too deeply") from None
     except ValueError as error:  # what both parsers raise is one
         raise InvalidInputError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise InvalidInputError(f"{path} is no table of entries such as steps = 1e6")
+        raise InvalidInputError(f"{path} must hold entries such as steps = 1e6")
     return content
 
 
 def _arguments(states: int | None, actions: int | None, more: list[str]) -> dict[str, Any]:
-    """Collect the arguments of worlds; values are JSON, or text where they are not."""
+    """Collect the arguments of the worlds; a value that is not JSON is text."""
     arguments: dict[str, Any] = {}
     for text in more:
         name, equals, value = text.partition("=")
@@ -302,7 +375,7 @@ def _arguments(states: int | None, actions: int | None, more: list[str]) -> dict
             raise InvalidInputError(f"--set {text}: write it as name=value, such as eta=2.0")
         try:
             arguments[name.strip()] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments[name.strip()] = value
     sizes = {"n_states": states, "n_actions": actions}
     return arguments | {name: size for name, size in sizes.items() if size is not None}
@@ -338,7 +411,7 @@ def _number(text: str, option: str) -> int:
     from romdp.core.validation import whole_number
 
     try:
-        value = float(text)
+        value: float = int(text) if text.strip().isdecimal() else float(text)
     except ValueError:
         raise InvalidInputError(f"{option} is {text!r}; pass a whole number such as 1e6") from None
     return whole_number(value, option, 1)

@@ -12,12 +12,13 @@ _Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE...",
-        help="Parquet, CSV or Arrow files, folders of them, or globs.",
+        help="Parquet, CSV or Arrow files, folders of such files, or globs.",
         show_default=False,
     ),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")
+    int | None,
+    typer.Option("--workers", min=1, help="How many threads to use.", show_default="one per core"),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
@@ -26,76 +27,107 @@ def fit_command(
     files: _Files,
     observation: Annotated[
         str,
-        typer.Option("--observation", metavar="COLUMN", help="What was seen.", show_default=False),
+        typer.Option(
+            "--observation", metavar="COLUMN", help="Column of what was seen.", show_default=False
+        ),
     ],
     action: Annotated[
-        str | None, typer.Option("--action", metavar="COLUMN", help="What was then done.")
+        str | None, typer.Option("--action", metavar="COLUMN", help="Column of what was then done.")
     ] = None,
     reward: Annotated[
-        str | None, typer.Option("--reward", metavar="COLUMN", help="What that brought.")
+        str | None, typer.Option("--reward", metavar="COLUMN", help="Column of what that earned.")
     ] = None,
     episode: Annotated[
         str | None,
         typer.Option(
             "--episode",
             metavar="COLUMN",
-            help="Whose row it is.",
+            help="Column that says which episode a row belongs to.",
             show_default="one long episode",
         ),
     ] = None,
     order: Annotated[
         str | None,
         typer.Option(
-            "--order", metavar="COLUMN", help="What rises within an episode; it is checked."
+            "--order",
+            metavar="COLUMN",
+            help="Column that rises within an episode; this is checked.",
         ),
     ] = None,
     terminated: Annotated[
         str | None,
         typer.Option(
-            "--terminated", metavar="COLUMN", help="True where an episode ended for good."
+            "--terminated",
+            metavar="COLUMN",
+            help="Column that is true where an episode ended for good.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Write model and page here; else only print it."),
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write the model and its page here; without it they are only printed.",
+        ),
     ] = None,
     states: Annotated[
         int | None,
-        typer.Option("--states", min=1, help="Hidden states.", show_default="as the data say"),
+        typer.Option(
+            "--states", min=1, help="Number of hidden states.", show_default="chosen by the data"
+        ),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="likelihood or overlap.")] = "likelihood",
+    method: Annotated[
+        str, typer.Option("--method", help="How to group: likelihood or overlap.")
+    ] = "likelihood",
     reward_law: Annotated[
         str | None,
         typer.Option(
             "--reward-law",
             metavar="LAW",
-            help="bernoulli, categorical, gaussian, or none: group by transitions alone.",
-            show_default="as the data say",
+            help="bernoulli, categorical, gaussian, or none to group by transitions alone.",
+            show_default="chosen by the data",
         ),
     ] = None,
     holdout: Annotated[
-        float, typer.Option("--holdout", help="Share of episodes that judge the model.")
+        float,
+        typer.Option("--holdout", help="Share of the episodes kept aside to judge the model."),
     ] = 0.2,
     ends: Annotated[
         str,
-        typer.Option("--ends", help="After an episode: truncated (unknown) or restart."),
+        typer.Option(
+            "--ends", help="What follows an episode: truncated (it is not known) or restart."
+        ),
     ] = "truncated",
-    sort: Annotated[bool, typer.Option("--sort", help="Sort each episode by --order.")] = False,
+    sort: Annotated[
+        bool, typer.Option("--sort", help="Sort each episode by the column --order.")
+    ] = False,
     delta: Annotated[
-        float, typer.Option("--delta", help="Chance that the widths may fail.")
+        float, typer.Option("--delta", help="Probability that the confidence widths fail.")
     ] = 0.05,
-    rare: Annotated[int, typer.Option("--rare", min=0, help="Fewer tries are hardly any.")] = 30,
+    rare: Annotated[
+        int,
+        typer.Option(
+            "--rare", min=0, help="Mark actions that were tried fewer times than this in a state."
+        ),
+    ] = 30,
     max_observations: Annotated[
-        int, typer.Option("--max-observations", min=1, help="More are refused.")
+        int,
+        typer.Option(
+            "--max-observations",
+            min=1,
+            help="Refuse a log with more different observations than this.",
+        ),
     ] = 1_000_000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same model.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="The same seed gives the same model.")
+    ] = 0,
     workers: WorkersOption = None,
     dask: Annotated[
         str | None,
         typer.Option(
             "--dask",
             metavar="ADDRESS",
-            help="Count on the Dask cluster of this scheduler, which must see the files.",
+            help="Count on the Dask cluster of this scheduler, which must be able to read them.",
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -141,13 +173,19 @@ def fit_command(
 
 def apply_command(
     directory: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="What `romdp fit` wrote.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A directory that `romdp fit` wrote.", show_default=False
+        ),
     ],
     files: _Files,
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="FILE", help="A .parquet, .csv or .arrow file.", show_default=False
+            "--out",
+            metavar="FILE",
+            help="The .parquet, .csv or .arrow file to write.",
+            show_default=False,
         ),
     ],
     observation: Annotated[
@@ -155,13 +193,13 @@ def apply_command(
         typer.Option(
             "--observation",
             metavar="COLUMN",
-            help="What is seen.",
-            show_default="as in the log",
+            help="Column of what is seen.",
+            show_default="the log's",
         ),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Add hidden state, margin and recommended action to a table."""
+    """Add the hidden state, its certainty and the recommended action to a table."""
     from romdp.logs.applying import apply_model
     from romdp.logs.model.files import load_model
 

@@ -1,4 +1,4 @@
-"""The command ``reproduce``: the paper's figures, through the same runner as any comparison."""
+"""The command ``reproduce``: the paper's figures, run like any other comparison."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,23 +37,26 @@ def reproduce(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="A new directory, or one that this command began: it is then continued.",
+            help="A new directory, or one that this command began, which is then continued.",
             show_default="reproduced/FIGURE or reproduced/FIGURE-quick",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few seeds and no DQN: about a minute.")
+        bool, typer.Option("--quick", help="Use few seeds and no DQN; this takes about a minute.")
     ] = False,
     workers: WorkersOption = 1,
     dask: DaskOption = None,
     checkpoint_seconds: CheckpointsOption = 30.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Run an experiment of the paper again: tables, figures and a page."""
+    """Run an experiment of the paper again, with tables, figures and a page."""
+    from romdp.core.storage import check_output
     from romdp.core.validation import choice, real_number
     from romdp.experiments.reproductions import REPRODUCTIONS
 
     paper = REPRODUCTIONS[choice(figure, "figure", REPRODUCTIONS)]
+    if out is not None:
+        check_output(out, "directory")
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
     target = out or Path("reproduced", f"{figure}-quick" if quick else figure)
     again = f"romdp reproduce {figure}{' --quick' if quick else ''} --out {target}"
@@ -70,7 +73,7 @@ def reproduce(
                 run_directory(directory, executor, quiet, checkpoint_seconds)
             except typer.Exit as end:
                 if end.exit_code == _INTERRUPTED:
-                    typer.echo(f"romdp: or again with: {again}", err=True)
+                    typer.echo(f"romdp: or run it again with: {again}", err=True)
                     raise
                 status = end.exit_code
             else:
@@ -82,12 +85,12 @@ def reproduce(
 
 
 def _missing_dqn(quick: bool) -> str | None:
-    """Say why DQN takes no part, if it does not."""
+    """Say why DQN is left out, or return None if it takes part."""
     from romdp.experiments.catalogue import check_installed
     from romdp.experiments.reproductions import DQN
 
     if quick:
-        return "DQN is slow and left out; the full run (without --quick) has it."
+        return "DQN is slow and left out; run without --quick to include it."
     try:
         check_installed([DQN])
     except InvalidInputError as error:
@@ -96,7 +99,7 @@ def _missing_dqn(quick: bool) -> str | None:
 
 
 def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
-    """Begin a directory, or open the one in which the same experiment was begun."""
+    """Create a run directory, or open the one in which the same experiment was begun."""
     from romdp import __version__
     from romdp.experiments.directory import RunDirectory
 
@@ -105,13 +108,13 @@ def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
     directory = RunDirectory.open(path)
     if directory.experiment != experiment:
         raise InvalidInputError(
-            f"{path} holds another experiment (or this one with or without --quick); choose "
+            f"{path} holds another experiment (perhaps this one with or without --quick); choose "
             "another directory with --out"
         )
     if directory.romdp != __version__:
         typer.echo(
-            f"romdp: {path} was begun with romdp {directory.romdp}, this is {__version__}: "
-            "runs may not compare",
+            f"romdp: {path} was begun with romdp {directory.romdp} and this is {__version__}: the "
+            "runs may not be comparable",
             err=True,
         )
     return directory
@@ -125,10 +128,12 @@ def _introduction(
         one = directory.experiment
         lines.append(
             f"{directory.path}: {', '.join(one.agents)}; {one.steps:,} steps, {one.seeds} seeds, "
-            "each with worlds of its own"
+            "each with its own worlds"
         )
     settings = directories[0].experiment.settings
-    lines.append(f"{settings}. The paper does not say which factor it used; this one is ours.")
+    lines.append(
+        f"{settings}. The paper does not say which factor it used; this one is our choice."
+    )
     if missing:
         lines.append(missing)
     return "\n".join([*lines, ""])

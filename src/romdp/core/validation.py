@@ -1,6 +1,7 @@
 """Checks of what a caller passes in; every failure names the entry and the remedy."""
 
 import math
+import os
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.core.errors import InvalidInputError, TooLargeError, UnknownNameError
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
@@ -55,6 +56,21 @@ def real_number(
             f"{name} is {number:g}; pass a finite number in {left}{low:g}, {high:g}{right}"
         )
     return number
+
+
+def check_memory(what: str, *shape: int) -> None:
+    """Refuse an array of floats that this machine has no memory for, before any of it is made.
+
+    A table is held about three times while a model is built and checked.
+    """
+    needed = 3 * 8 * math.prod(shape)
+    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > present:
+        sizes = " x ".join(f"{size:,}" for size in shape)
+        raise TooLargeError(
+            f"{what} of {sizes} numbers would take {needed / 2**30:,.0f} GiB, and this machine "
+            f"has {present / 2**30:,.0f}; pass smaller sizes"
+        )
 
 
 def choice(value: Any, name: str, options: Iterable[str]) -> str:

@@ -53,7 +53,7 @@ class Settings:
                 f"unknown_states is {self.unknown_states!r}; pass true or false"
             )
         if self.factor is not None:
-            real_number(self.factor, "factor", 0.0)
+            real_number(self.factor, "factor", 0.0, open_low=True)
         real_number(self.constant, "constant", 0.0)
 
     @property

@@ -17,6 +17,9 @@ from romdp.experiments.worlds import FileWorld, NamedWorld, WorldSpec, safe_name
 
 KIND, VERSION = "romdp experiment", 1
 
+_MOST_STEPS = 10**15  # a year of a machine that makes 30 million a second
+_MOST_SEEDS = 10**6  # every run is a row of the index, finished or not
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
@@ -111,8 +114,8 @@ class Experiment:
         put("worlds", tuple(_world(spec) for spec in _some(self.worlds, "worlds")))
         put("agents", _some(self.agents, "agents"))
         check_agents(self.agents)
-        put("steps", whole_number(self.steps, "steps", 1))
-        put("seeds", whole_number(self.seeds, "seeds", 1))
+        put("steps", whole_number(self.steps, "steps", 1, _MOST_STEPS))
+        put("seeds", whole_number(self.seeds, "seeds", 1, _MOST_SEEDS))
         put("seed", whole_number(self.seed, "seed", 0))
         if self.observations is not None:
             sizes = _some(self.observations, "observations")

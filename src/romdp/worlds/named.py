@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check_memory, real_number, whole_number
 from romdp.exact.romdp import ROMDP
 
 
@@ -18,6 +18,7 @@ def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:
         raise InvalidInputError(
             f"n_observations is {count}, fewer than the {n_states} hidden states"
         )
+    check_memory("an emission matrix", n_states, count)
     return np.arange(count) % n_states
 
 
@@ -35,6 +36,7 @@ def river_swim(n_states: int = 6, n_observations: int | None = None) -> ROMDP:
     ROMDP(n_states=6, n_actions=2, n_observations=12, reward_law='bernoulli')
     """
     size = whole_number(n_states, "n_states", 2)
+    check_memory("a transition table", size, 2, size)
     transition = np.zeros((size, 2, size))
     reward = np.zeros((size, 2))
     for x in range(size):
@@ -65,6 +67,7 @@ def combination_lock(
     """
     length = whole_number(horizon, "horizon", 1)
     actions = whole_number(n_actions, "n_actions", 2)
+    check_memory("a transition table", length, actions, length)
     secret = generator(seed).integers(actions, size=length)
     transition = np.zeros((length, actions, length))
     transition[:, :, 0] = 1.0
@@ -119,6 +122,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     cells = [(int(i), int(j)) for i, j in np.argwhere(signs != "#")]
     number = {cell: index for index, cell in enumerate(cells)}
     size = len(cells)
+    check_memory("an emission matrix", size, size * per_cell)
     goal = next(index for index, cell in enumerate(cells) if signs[cell] == "G")
     step = np.zeros((size, len(_MOVES), size))
     for (i, j), x in number.items():

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check_memory, real_number, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 
@@ -93,6 +93,7 @@ def deterministic_romdp(
     """
     size = whole_number(n_states, "n_states", 1)
     actions = whole_number(n_actions, "n_actions", 1)
+    check_memory("a transition table", size, actions, size)
     rng = generator(seed, _HIDDEN)
     cycle = rng.permutation(size)
     target = rng.integers(size, size=(size, actions))
@@ -110,6 +111,7 @@ def _random_model(
     actions = whole_number(n_actions, "n_actions", 1)
     alpha = real_number(concentration, "concentration", 0, open_low=True)
     spread = real_number(reward_bias, "reward_bias", 0, 1)
+    check_memory("a transition table", size, actions, size)
     rng = generator(seed, _HIDDEN)
     transition = rng.dirichlet(np.full(size, alpha), (size, actions))
     bias = spread * rng.random(size)
@@ -125,6 +127,7 @@ def _deal(n_states: int, n_observations: int, seed: Seed) -> NDArray[np.int64]:
             f"n_observations is {count}, fewer than the {n_states} hidden states; every "
             "hidden state needs an observation of its own"
         )
+    check_memory("an emission matrix", n_states, count)
     rng = generator(seed, _DEALING)
     labels = np.concatenate([np.arange(n_states), rng.integers(n_states, size=count - n_states)])
     return rng.permutation(labels)

@@ -1,6 +1,11 @@
 """The worlds in Gymnasium's registry; nothing heavy is imported before one is made."""
 
-from gymnasium.envs.registration import register, registry
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
 
 ENVIRONMENTS = {
     "romdp/RandomROMDP-v0": "random-romdp",
@@ -28,6 +33,8 @@ def register_environments() -> None:
     >>> env.observation_space
     Discrete(12)
     """
+    from gymnasium.envs.registration import register, registry
+
     for identifier, world in ENVIRONMENTS.items():
         if identifier not in registry:  # Gymnasium warns of a second registration
             register(
@@ -35,3 +42,33 @@ def register_environments() -> None:
                 entry_point="romdp.worlds.environments:ROMDPEnv",
                 kwargs={"world": world},
             )
+
+
+def await_gymnasium() -> None:
+    """Register every world as soon as Gymnasium is imported, which takes longer than romdp."""
+    if "gymnasium" in sys.modules:
+        register_environments()
+    else:
+        sys.meta_path.insert(0, _Awaiting())
+
+
+class _Awaiting(MetaPathFinder):
+    """Hears once that Gymnasium is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_register(module: ModuleType) -> None:
+            load(module)
+            register_environments()
+
+        spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+        return spec
