@@ -5,7 +5,7 @@ the oracle's on the same worlds and seeds. Prints how far it is; the page goes t
 docs/results/bench.md or to ``--out``.
 
     python benchmarks/table.py                          # 5 to 8 minutes on two idle cores
-    python benchmarks/table.py --quick --out quick.md   # under a minute, rougher
+    python benchmarks/table.py --quick --out quick.md   # half a minute, rougher
 """
 
 import os
@@ -79,13 +79,13 @@ QUICK = Effort(
     simulator_sizes=(30,),
     simulator_steps=2_000_000,
     environment_sizes=(30,),
-    planner_states=(20, 100),
+    planner_states=(20,),
     learning=((30, 100_000, 20_000),),
-    grouping=((300, 100_000), (300, 300_000), (1_000, 300_000)),
+    grouping=((300, 100_000),),
     grouping_states=10,
-    regret_sizes=(10, 20),
-    regret_steps=20_000,
-    seeds=3,
+    regret_sizes=(10,),
+    regret_steps=10_000,
+    seeds=2,
     repeats=2,
 )
 
@@ -111,9 +111,9 @@ def simulator_part(effort: Effort) -> str:
     ]
     return markdown(
         "Simulator",
-        "X = 5, A = 4; one core, counting included, against a loop with one `rng.choice` a step "
-        "that counts in NumPy arrays. More: `python benchmarks/simulator.py`.",
-        "Y | steps a second | plain loop | ratio",
+        "X = 5, A = 4; one core, counting included, compared with a loop that calls `rng.choice` "
+        "once per step and counts in NumPy arrays. More: `python benchmarks/simulator.py`.",
+        "Y | steps per second | plain loop | ratio",
         rows,
     )
 
@@ -129,9 +129,9 @@ def environment_part(effort: Effort) -> str:
         ]
     return markdown(
         "Gymnasium environment",
-        "Stepped from Python, one call a step, against the same loop with `rng.choice`. "
+        "Stepped from Python, one call per step, compared with the same loop with `rng.choice`. "
         "More: `python benchmarks/environment.py`.",
-        "Y | what | steps a second | plain loop | ratio",
+        "Y | what | steps per second | plain loop | ratio",
         rows,
     )
 
@@ -187,9 +187,9 @@ def learning_part(effort: Effort) -> str:
     return markdown(
         "Learning loop",
         "UCRL2, widths scaled by 0.1, X = 5, A = 4, planning included, best of three. The plain "
-        "loop draws one `rng.choice` a step and learns nothing; the twin is UCRL2 written with "
+        "loop calls `rng.choice` once per step and learns nothing; the twin is UCRL2 written with "
         "NumPy (compared over the steps in brackets). More: `python benchmarks/learning.py`.",
-        "Y | steps | seconds | million steps a second | times the plain loop | times the twin",
+        "Y | steps | seconds | million steps per second | times the plain loop | times the twin",
         rows,
     )
 
@@ -314,7 +314,7 @@ PARTS: dict[str, Callable[[Effort], str]] = {
 def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="under a minute, rougher")
+    parser.add_argument("--quick", action="store_true", help="half a minute, rougher")
     parser.add_argument("--out", type=Path, help="where to write; docs/results/bench.md")
     options = parser.parse_args()
     if options.quick and options.out is None:

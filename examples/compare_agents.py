@@ -16,7 +16,7 @@ EXPERIMENT = Experiment(
     worlds=("random-romdp",),
     agents=("lc-psrl", "sl-ucrl", "ucrl2", "oracle"),
     observations=(10, 20, 30),
-    steps=100_000,
+    steps=30_000,
     seeds=3,
     settings=Settings(scale=0.1),  # scales the widths of all optimistic agents
 )
@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     if failed:
         raise SystemExit(f"{len(failed)} runs failed; their errors are in {folder}")
 
-    print("mean regret after 100,000 steps")
+    print("mean regret after 30,000 steps")
     for cell in summarise(directory)["cells"]:
         means = {agent["agent"]: agent["regret"]["mean"] for agent in cell["agents"]}
         figures = ", ".join(f"{name} {mean:,.0f}" for name, mean in means.items())
