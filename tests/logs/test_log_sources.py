@@ -120,3 +120,21 @@ def test_row_numbers_go_on_within_a_file(tmp_path):
     pq.write_table(table, path, row_group_size=8)
     with pytest.raises(InvalidInputError, match=r"row 51 of .*log.parquet, column 'paid': nan"):
         count_logs(path, COLUMNS, batch_rows=3)
+
+
+def test_what_is_no_log_is_refused_at_once(tmp_path):
+    """Version 0.1 read the working directory for an empty name and crashed on foreign bytes."""
+    os.mkfifo(tmp_path / "fifo.csv")
+    strange = os.fsencode(tmp_path) + b"/caf\xe9.csv"
+    with open(strange, "w", encoding="utf-8") as file:
+        file.write("page\n1\n")
+    for data, words in (
+        ("", "the name of the log is empty"),
+        (tmp_path / "fifo.csv", "is a FIFO or a device"),
+        ("/dev/zero", "is a FIFO or a device"),
+        (os.fsdecode(strange), "is not UTF-8"),
+        (tmp_path, "is not UTF-8"),
+        (str(tmp_path / "caf*.csv"), "is not UTF-8"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            open_source(data)

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romdp.core.errors import InvalidInputError, UnknownNameError
+import romdp
+from romdp.core.errors import InvalidInputError, TooLargeError, UnknownNameError
 from romdp.exact.mdp import MDP
 from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
 
@@ -153,3 +154,23 @@ def test_bad_arguments(make, arguments, message):
 def test_a_wrong_reward_law(make):
     with pytest.raises(UnknownNameError, match="did you mean 'uniform'"):
         make(reward_law="unifrom")
+
+
+@pytest.mark.parametrize(
+    ("make", "sizes"),
+    [
+        (random_romdp, {"n_states": 100_000, "n_observations": 100_000}),
+        (random_romdp, {"n_observations": 10**19}),
+        (random_mdp, {"n_states": 10**200}),
+        (random_mdp, {"n_actions": 10**12}),
+        (deterministic_romdp, {"n_states": 200_000, "n_observations": 200_000}),
+        (romdp.worlds.river_swim, {"n_states": 10**6}),
+        (romdp.worlds.combination_lock, {"horizon": 10**6}),
+        (romdp.worlds.grid, {"views": 10**12}),
+        (romdp.worlds.symmetric_block, {"n_observations": 10**13}),
+    ],
+)
+def test_a_world_that_does_not_fit_is_refused_with_its_size(make, sizes):
+    """Version 0.1 ended in NumPy's traceback, or took all memory first."""
+    with pytest.raises(TooLargeError, match=r"would take [\d,]+ GiB of memory and this machine"):
+        make(**sizes)

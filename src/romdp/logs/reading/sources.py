@@ -111,6 +111,8 @@ def _mixed(data: Any) -> str | None:
 
 def _paths(data: str | os.PathLike[str]) -> list[Path]:
     path = Path(data)
+    if not os.fspath(data):
+        raise InvalidInputError("the name of the log is empty; pass a file, a folder or a glob")
     if path.is_file():
         return [path]
     if path.is_dir():
@@ -126,6 +128,8 @@ def _paths(data: str | os.PathLike[str]) -> list[Path]:
         if not matches:
             raise InvalidInputError(f"no file matches {data}")
         return [p for match in matches for p in _paths(match)]
+    if path.exists():
+        raise InvalidInputError(f"{path} is a FIFO or a device; pass a file, a folder or a glob")
     raise InvalidInputError(f"there is no file {path}")
 
 
@@ -140,6 +144,12 @@ def _suffix(path: Path) -> str | None:
 
 def _file_pieces(path: Path) -> Iterable[Piece]:
     suffix = _suffix(path)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(
+            f"the name {str(path)!r} is not UTF-8, so Arrow cannot open the file; rename it"
+        ) from None
     if suffix is None:
         raise InvalidInputError(
             f"{path} has a name of an unknown kind; it must end in {', '.join(SUFFIXES)}"
