@@ -246,3 +246,14 @@ def test_building_an_mdp_solves_nothing_and_imports_no_solver_library():
         "{'transition', 'reward', 'reward_law'}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_gain_beyond_the_precision_of_floats_is_called_so():
+    """Version 0.1 said that it depends on the start state, which is not true."""
+    transition = np.array([[[1 - 1e-15, 1e-15], [1, 0]], [[0, 1], [0, 1]]])
+    mdp = MDP(transition, [[0.2, 0.3], [0.8, 0.1]])
+    with pytest.raises(StructureError, match=r"precision of 64-bit floats: .* chance 1e-15"):
+        _ = mdp.gain
+    apart = MDP([[[1.0, 0.0]], [[0.0, 1.0]]], [[0.2], [0.8]])
+    with pytest.raises(StructureError, match="depends on the start state"):
+        _ = apart.gain

@@ -226,3 +226,34 @@ def test_ten_million_different_observations(tmp_path, kind):
     )
     assert int(done.stdout) < 1500
     assert [path.name for path in tmp_path.iterdir()] == [kind]
+
+
+def test_rewards_that_floats_cannot_tell_apart_are_called_so():
+    """Version 0.1 said that they are always 9.0072e+15."""
+    table = {
+        "page": [0, 1] * 50,
+        "offer": [0, 0, 1, 1] * 25,
+        "paid": pa.array([2**53, 2**53 + 1] * 50, pa.int64()),
+    }
+    with pytest.raises(InvalidInputError, match=r"always 9007199254740992.0 \(up to differences"):
+        romdp.fit(table, "page", "offer", "paid")
+
+
+def test_observations_that_never_occur_again_are_refused_before_the_search():
+    """Version 0.1 searched a million of them for more than 100 seconds without a sign."""
+    n = 50_000
+    table = {"page": np.arange(n), "offer": np.arange(n) % 3, "paid": np.arange(n) % 2}
+    with pytest.raises(InvalidInputError, match="50,000 different observations in 50,000 steps"):
+        romdp.fit(table, "page", "offer", "paid")
+    seen = romdp.Trajectory(np.arange(n), np.arange(n) % 3)
+    for learn in (romdp.fit, romdp.cluster):
+        with pytest.raises(InvalidInputError, match="nothing can be grouped"):
+            learn(seen)
+
+
+def test_every_stage_of_a_fit_is_announced():
+    seen = romdp.simulate(romdp.worlds.random_romdp(2, 2, 6, seed=0), "uniform", 2000, seed=0)
+    stages = []
+    romdp.fit(seen, stage=stages.append)
+    assert [words.split()[0] for words in stages] == ["grouping", "evaluating", "grouping"]
+    assert "6 observations" in stages[0]

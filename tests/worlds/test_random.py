@@ -172,5 +172,5 @@ def test_a_wrong_reward_law(make):
 )
 def test_a_world_that_does_not_fit_is_refused_with_its_size(make, sizes):
     """Version 0.1 ended in NumPy's traceback, or took all memory first."""
-    with pytest.raises(TooLargeError, match=r"would take [\d,]+ GiB of memory and this machine"):
+    with pytest.raises(TooLargeError, match=r"would take [\d,]+ GiB, and this machine has"):
         make(**sizes)

@@ -1,7 +1,7 @@
 """The commands ``fit`` and ``apply``: hidden states behind logged decisions."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -161,6 +161,7 @@ def fit_command(
             max_observations=max_observations,
             progress=progress,
             client=client,
+            stage=progress.stage,
         )
     page: Path | None = None
     if out is not None:  # before anything is printed: a reader that closes the pipe costs nothing
@@ -227,19 +228,28 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 
 class _Progress:
-    """Counts rows on the terminal while there is one to see it."""
+    """Says on the terminal how far the work is, while there is one to see it."""
 
     def __init__(self, quiet: bool) -> None:
         self._shows = not quiet and sys.stderr.isatty()
         self._rows = 0
 
-    def __enter__(self) -> Callable[[int], None] | None:
-        return self._add if self._shows else None
+    def __enter__(self) -> "_Progress":
+        return self
 
-    def _add(self, rows: int) -> None:
+    def __call__(self, rows: int) -> None:
+        """Count rows that were read."""
         self._rows += rows
-        typer.echo(f"\r{self._rows:,} rows ", nl=False, err=True)
+        self._show(f"\r{self._rows:,} rows ")
+
+    def stage(self, words: str) -> None:
+        """Say what is being done."""
+        self._show(f"\n{words} ...")
+
+    def _show(self, text: str) -> None:
+        if self._shows:
+            typer.echo(text, nl=False, err=True)
 
     def __exit__(self, *error: object) -> None:
         if self._rows:
-            typer.echo("", err=True)
+            self._show("\n")

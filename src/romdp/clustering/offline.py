@@ -14,6 +14,8 @@ from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
 from romdp.planning.confidence import Hoeffding
 
+_MANY = 1000  # observations
+_REPEATED = 0.05  # share of steps whose observation must occur again for a grouping to be tried
 _WIDTHS = Hoeffding(scale=0.1)  # at full width nothing separates before millions of steps
 
 
@@ -30,6 +32,21 @@ METHODS: dict[str, Callable[[int | None], Clusterer]] = {
     "overlap": _overlap,
 }
 """What `cluster` calls its methods."""
+
+
+def refuse_unrepeated(counts: Counts, what: str) -> None:
+    """Refuse observations that hardly ever occur twice, before a long search for nothing.
+
+    Few observations pass in any case: they are grouped at once.
+    """
+    visits = counts.visits.sum(axis=1)
+    seen, again = int((visits > 0).sum()), int(visits[visits > 1].sum())
+    if seen >= _MANY and again < _REPEATED * counts.n_steps:
+        raise InvalidInputError(
+            f"{what} holds {seen:,} different observations in {counts.n_steps:,} steps, and only "
+            f"{again:,} of these are at one that occurs again: nothing can be grouped. Is it an "
+            "identifier or a time? Make it coarser"
+        )
 
 
 def cluster(
@@ -76,8 +93,10 @@ def cluster(
         if method not in METHODS:
             raise UnknownNameError("method", method, METHODS)
         method = METHODS[method](n_states)
+    counts = Counts.from_trajectory(seen)
+    refuse_unrepeated(counts, "the trajectory")
     evidence = Evidence(
-        counts=Counts.from_trajectory(seen),
+        counts=counts,
         triples=Triples.from_trajectory(seen) if "triples" in method.needs else None,
         step=seen.n_steps + 1,
     )

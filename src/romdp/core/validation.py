@@ -68,8 +68,8 @@ def check_memory(what: str, *shape: int) -> None:
     if needed > present:
         sizes = " x ".join(f"{size:,}" for size in shape)
         raise TooLargeError(
-            f"{what} of {sizes} numbers would take {needed / 2**30:,.0f} GiB, and this machine "
-            f"has {present / 2**30:,.0f}; pass smaller sizes"
+            f"{what} of {sizes} numbers would take {needed >> 30:,} GiB, and this machine has "
+            f"{present >> 30:,}; pass smaller sizes"
         )
 
 

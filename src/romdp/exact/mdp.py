@@ -31,13 +31,22 @@ the mean inside [0, 1]. ``beta``: Beta(2 mean, 2 (1 - mean)). ``deterministic``:
 
 _KIND, _VERSION = "mdp", 1
 _SAME_GAIN = 1e-9
+_RAREST = 1e-12  # rarer transitions are lost in the rounding of the optimality equations
 _CERTAIN = 1e-6  # only where biases exceed some 1e9 is a solution less exact than this
 
 
-def _one_gain(gain: NDArray[np.float64], what: str) -> float:
+def _one_gain(gain: NDArray[np.float64], laws: NDArray[np.float64], what: str) -> float:
     """Return the gain that all states share, or name two that differ."""
     low, high = int(gain.argmin()), int(gain.argmax())
     if gain[high] - gain[low] > _SAME_GAIN:
+        rarest = laws.min(where=laws > 0, initial=1.0)
+        if rarest < _RAREST:
+            raise StructureError(
+                f"{what} cannot be told to the precision of 64-bit floats: a transition has chance "
+                f"{rarest:g}, so it matters only after some {1 / rarest:.0e} steps. Without such "
+                f"transitions it is {gain[high]:.6g} from state {high} and {gain[low]:.6g} from "
+                f"state {low}; set probabilities below {_RAREST:g} to zero if that is meant"
+            )
         raise StructureError(
             f"{what} depends on the start state: it is {gain[high]:.6g} from state {high} and "
             f"{gain[low]:.6g} from state {low}, so there is no single number"
@@ -154,7 +163,7 @@ class MDP:
         StructureError
             If it depends on the start state.
         """
-        return _one_gain(self._solution.gain, "the optimal gain")
+        return _one_gain(self._solution.gain, self.transition, "the optimal gain")
 
     @cached_property
     def bias(self) -> NDArray[np.float64]:
@@ -190,7 +199,9 @@ class MDP:
         StructureError
             If it depends on the start state.
         """
-        return _one_gain(chains.gain_and_bias(*self.chain(policy))[0], "the gain of this policy")
+        laws, rewards = self.chain(policy)
+        gain = chains.gain_and_bias(laws, rewards)[0]
+        return _one_gain(gain, laws, "the gain of this policy")
 
     def policy_bias(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Return the (S,) bias of a policy, of mean zero under each of its stationary laws."""

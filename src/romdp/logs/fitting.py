@@ -10,7 +10,7 @@ import numpy as np
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
-from romdp.clustering.offline import METHODS
+from romdp.clustering.offline import METHODS, refuse_unrepeated
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
 from romdp.core.validation import real_number, whole_number
@@ -54,6 +54,7 @@ def fit(
     max_observations: int = 1_000_000,
     progress: Callable[[int], object] | None = None,
     client: Any = None,
+    stage: Callable[[str], object] | None = None,
 ) -> LatentModel:
     """Find the hidden states behind logged decisions, the MDP between them and its best policy.
 
@@ -112,6 +113,8 @@ def fit(
         Called with the number of rows whenever some were counted.
     client
         A ``distributed.Client``: files are then counted on its Dask cluster.
+    stage
+        Called with a few words whenever another stage begins, such as the grouping.
 
     Returns
     -------
@@ -169,7 +172,14 @@ def fit(
         )
     _refuse_pointless(log, columns, n_states)
     model = fit_counts(
-        log, clusterer, name=name, seed=seed, confidence=confidence, delta=delta, rare=rare
+        log,
+        clusterer,
+        name=name,
+        seed=seed,
+        confidence=confidence,
+        delta=delta,
+        rare=rare,
+        stage=stage,
     )
     settings = {
         "seed": str(seed),
@@ -191,21 +201,27 @@ def fit_counts(
     confidence: Hoeffding | None = None,
     delta: float = 0.05,
     rare: int = 30,
+    stage: Callable[[str], object] | None = None,
 ) -> LatentModel:
     """Fit a model to a log that was counted; see `fit`."""
     seed_sequence(seed)
+    tell = stage if stage is not None else lambda _: None
+    observations = f"{len(log.observation_names):,} observations"
     clusterer = Likelihood() if clusterer is None else clusterer
     held_out: HeldOut | None = None
     first: Partition | None = None
     if log.held_out is not None and log.counts.n_transitions:
+        tell(f"grouping {observations} without the held-out episodes")
         first, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
         blind = _without_rewards(clusterer, log.counts)
         if blind is not None:
+            tell(f"grouping {observations} by transitions alone, to compare")
             other, _, _ = _group(log.counts, blind, generator(seed, _GROUP), None)
             better, error = compare_next(log.counts, other, first, log.held_out)
             if better > 2 * error:
                 clusterer, first, name = blind, other, name + _ALONE
         if first.n_clusters:
+            tell("evaluating on the held-out episodes")
             held_out = evaluate(
                 log.counts,
                 _starts_of(log, first),
@@ -215,6 +231,7 @@ def fit_counts(
                 generator(seed, _TEST),
             )
     total = log.total
+    tell(f"grouping {observations} with all episodes")
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
     return build(
         partition,
@@ -300,6 +317,8 @@ def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | N
             f"there is only one observation, {log.observation_names[0]!r}, in "
             f"{log.n_rows:,} rows: nothing can be grouped"
         )
+    column = "the trajectory" if columns is None else f"column {columns.observation!r}"
+    refuse_unrepeated(log.total, column)
     if log.n_rows == log.n_episodes:
         raise InvalidInputError(
             "every episode has one row only, so nothing is known of where steps lead; is "
@@ -313,7 +332,12 @@ def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | N
     low, high = log.reward_range or (0.0, 1.0)
     if low == high:
         where = "the rewards are" if columns is None else f"column {columns.reward!r} is"
+        gap = float(np.spacing(abs(low)))
+        rounded = (
+            f" (up to differences below {gap:g}, which a 64-bit float of this size cannot hold: if "
+            "there are such, subtract a constant from the rewards first)"
+        )
         raise InvalidInputError(
-            f"{where} always {low:g}: every policy earns the same. Leave the reward out to seek "
-            "the hidden states alone"
+            f"{where} always {low!r}{rounded if gap >= 1e-3 else ''}: every policy earns the same. "
+            "Leave the reward out to seek the hidden states alone"
         )

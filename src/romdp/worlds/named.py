@@ -18,7 +18,7 @@ def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:
         raise InvalidInputError(
             f"n_observations is {count}, fewer than the {n_states} hidden states"
         )
-    check_memory("an emission matrix", n_states, count)
+    check_memory("a list of observations", count)
     return np.arange(count) % n_states
 
 
@@ -122,7 +122,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     cells = [(int(i), int(j)) for i, j in np.argwhere(signs != "#")]
     number = {cell: index for index, cell in enumerate(cells)}
     size = len(cells)
-    check_memory("an emission matrix", size, size * per_cell)
+    check_memory("a list of observations", size * per_cell)
     goal = next(index for index, cell in enumerate(cells) if signs[cell] == "G")
     step = np.zeros((size, len(_MOVES), size))
     for (i, j), x in number.items():

@@ -127,7 +127,7 @@ def _deal(n_states: int, n_observations: int, seed: Seed) -> NDArray[np.int64]:
             f"n_observations is {count}, fewer than the {n_states} hidden states; every "
             "hidden state needs an observation of its own"
         )
-    check_memory("an emission matrix", n_states, count)
+    check_memory("a list of observations", count)
     rng = generator(seed, _DEALING)
     labels = np.concatenate([np.arange(n_states), rng.integers(n_states, size=count - n_states)])
     return rng.permutation(labels)
