@@ -19,9 +19,8 @@ def cluster(directory, workers=2):
 
     def start(module, *arguments):
         here = os.path.dirname(__file__)  # and every folder of tests below it
-        path = os.pathsep.join(
-            [here, *(entry.path for entry in os.scandir(here) if entry.is_dir())]
-        )
+        folders = [entry.path for entry in os.scandir(here) if entry.is_dir()]
+        path = os.pathsep.join([here, *folders, os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.{module}", *map(str, arguments)],
             cwd=directory,

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 
 import pytest
 from cluster_cases import cluster
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 import romdp
 from romdp.cli import app
+from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Here
 from romdp.experiments.running import run_experiment
@@ -53,7 +53,7 @@ def command(*arguments):
 
 
 def tables(path):
-    return {file.name: file.read_bytes() for file in (path / "runs").glob("*.parquet")}
+    return {file.name: file.read_bytes() for file in (path / "tables").iterdir()}
 
 
 def without_interruption(path):
@@ -74,7 +74,7 @@ def test_compare_writes_the_directory_and_prints_the_summary(tmp_path):
     content = json.loads((tmp_path / "x" / "experiment.json").read_text())
     assert content["observations"] == [6, 9]
     assert content["steps"] == 2000
-    assert len(tables(tmp_path / "x")) == 24
+    assert len(tables(tmp_path / "x")) == 3
     again = run("resume", tmp_path / "x", "--quiet")
     assert (again.exit_code, again.stderr) == (0, "")
     assert again.stdout == result.stdout
@@ -155,6 +155,7 @@ scale = 0.2
         (("--steps", "many"), "--steps is 'many'"),
         (("--steps", "-1e3"), "--steps is -1000"),
         (("--steps", "inf"), "--steps is inf"),
+        (("--seeds", "1000000"), "3,000,000 runs, more than 1,000,000"),
         (("--scale", "nan"), "scale is nan"),
         (("--scale", "-1"), "scale is -1"),
         (("--delta", "0"), "delta is 0"),
@@ -225,29 +226,50 @@ def test_failed_runs_are_status_1_and_resume_tries_them_again(tmp_path, monkeypa
     assert result.exit_code == 1
     assert "4 of 8 runs of 2,000 steps" in result.stdout
     assert "romdp: 4 of 8 runs failed" in result.stderr
-    assert "error.txt" in result.stderr
+    assert "errors.txt says why" in result.stderr
+    assert "RuntimeError: no luck" in (tmp_path / "x" / "errors.txt").read_text()
     assert run("resume", tmp_path / "x", "--quiet").exit_code == 0
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_directory_of_another_version_is_mentioned(tmp_path):
-    RunDirectory.create(tmp_path / "x", Experiment(("grid",), ("ucrl2",), steps=10, seeds=1))
-    path = tmp_path / "x" / "experiment.json"
-    path.write_text(path.read_text().replace(romdp.__version__, "0.0.1"))
+def test_a_directory_of_another_version_is_mentioned(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("romdp.experiments.specification.__version__", "0.0.1")
+        RunDirectory.create(tmp_path / "x", Experiment(("grid",), ("ucrl2",), steps=10, seeds=1))
     result = run("resume", tmp_path / "x", "--quiet")
     assert result.exit_code == 0
     assert "begun with romdp 0.0.1" in result.stderr
 
 
-def test_report_calls_the_reports(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("in_process")
+def test_report_names_what_does_not_match_and_resume_repeats_it(tmp_path):
+    path = tmp_path / "x"
+    assert run("compare", *QUICK, "--out", path, "--quiet").exit_code == 0
+    result = run("report", path)
+    assert (result.exit_code, result.stdout) == (0, f"wrote {path / 'report.html'}\n")
+    before = tables(path)
+    with RunDirectory.open(path).index(writing=True) as index:
+        index._connection.execute("UPDATE runs SET regret = 0 WHERE number = 1")
+    result = run("report", path)
+    assert result.exit_code == 1
+    assert "oracle-random-romdp-Y6-s0 is damaged and left out" in result.stderr
+    assert "1 of 8 runs are damaged; repeat them with: romdp resume" in result.stderr
+    result = run("resume", path)
+    assert result.exit_code == 0
+    assert "oracle-random-romdp-Y6-s0 is damaged and done again" in result.stderr
+    assert "[8/8]" in result.stderr
+    assert run("report", path).exit_code == 0
+    assert tables(path) == before
+
+
+@pytest.mark.parametrize("command", ["report", "resume"])
+def test_an_edited_experiment_is_refused(tmp_path, command):
     RunDirectory.create(tmp_path / "x", Experiment(("grid",), ("ucrl2",), steps=10, seeds=1))
-    fake = types.ModuleType("romdp.reports")
-    fake.write_report = lambda directory, out: out or directory / "report.html"
-    fake.write_model_page = None  # a run directory is no model
-    monkeypatch.setitem(sys.modules, "romdp.reports", fake)
-    result = run("report", tmp_path / "x")
-    assert (result.exit_code, result.stdout) == (0, f"wrote {tmp_path / 'x' / 'report.html'}\n")
-    assert (tmp_path / "x" / "summary.json").exists()
+    path = tmp_path / "x" / "experiment.json"
+    path.write_text(path.read_text().replace('"steps": 10', '"steps": 20'))
+    result = run(command, tmp_path / "x")
+    assert isinstance(result.exception, StorageError)  # which is status 2
+    assert "was edited" in str(result.exception)
 
 
 def wait_until(condition, process, seconds=120):

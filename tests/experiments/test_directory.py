@@ -1,11 +1,13 @@
 import json
 import os
+import sqlite3
+import threading
 
 import pytest
-from experiment_cases import small
+from experiment_cases import fail, lose, small, tables
 
 import romdp
-from romdp.core.errors import InvalidInputError, MisuseError, StorageError, WriteError
+from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Here
 from romdp.experiments.running import run_experiment
@@ -31,7 +33,7 @@ def test_create_and_open(tmp_path):
 
 
 def test_an_empty_directory_will_do(tmp_path):
-    (tmp_path / ".experiment.json.1.ab.tmp").touch()  # left by a kill before anything was done
+    (tmp_path / ".experiment.json.1.0123abcd.tmp").touch()  # left by a kill at the very start
     RunDirectory.create(tmp_path, small())
     assert (tmp_path / "experiment.json").exists()
 
@@ -60,6 +62,27 @@ def test_what_holds_something_is_refused_and_left_alone(tmp_path):
     assert contents(tmp_path) == before
 
 
+def test_of_many_who_create_one_directory_at_once_one_succeeds(tmp_path):
+    outcomes = []
+    barrier = threading.Barrier(8)
+
+    def create(seed):
+        barrier.wait()
+        try:
+            RunDirectory.create(tmp_path / "x", small(seed=seed))
+            outcomes.append(seed)
+        except (InvalidInputError, MisuseError):
+            outcomes.append(None)
+
+    threads = [threading.Thread(target=create, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = [seed for seed in outcomes if seed is not None]
+    assert RunDirectory.open(tmp_path / "x").experiment.seed == winner
+
+
 def test_a_directory_that_cannot_be_made(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -79,6 +102,12 @@ def test_a_directory_that_cannot_be_made(tmp_path, monkeypatch):
         ('{"kind": "other"}', "holds a other"),
         ('{"kind": "romdp experiment", "version": 2}', "version 2"),
         ('{"kind": "romdp experiment", "version": 1, "steps": 0}', "steps is 0"),
+        ('{"kind": "romdp experiment", "version": 1, "seeds": 1e9}', "seeds is 1000000000"),
+        ('{"kind": "romdp experiment", "version": 1, "seeds": 1e6}', "more than 1,000,000"),
+        ('{"kind": "romdp experiment", "version": 1, "worlds": [{"name": 3}]}', "name of a world"),
+        ('{"kind": "romdp experiment", "version": 1, "agents": {}}', "agents is"),
+        ('{"kind": "romdp experiment", "version": 1, "agents": [3]}', "agent is 3"),
+        ('{"kind": "romdp experiment", "version": 1, "observations": ["x"]}', "observations is"),
     ],
 )
 def test_a_foreign_or_damaged_directory(tmp_path, text, message):
@@ -101,53 +130,96 @@ def test_world_files_are_kept(tmp_path):
         RunDirectory.open(tmp_path / "x")
 
 
-def test_killed_before_a_world_file_was_copied(tmp_path):
+def test_killed_before_a_world_file_was_copied_or_the_index_made(tmp_path):
     path = tmp_path / "w.npz"
     romdp.worlds.river_swim(3, 6).save(path)
     experiment = small(worlds=(str(path),), observations=None, steps=20, seeds=1)
     RunDirectory.create(tmp_path / "x", experiment)
     (copy,) = (tmp_path / "x" / "worlds").iterdir()
     copy.unlink()
+    (tmp_path / "x" / "runs.sqlite").unlink()
     directory = RunDirectory.open(tmp_path / "x")
+    assert directory.missing == list(experiment.runs)
     assert run_experiment(directory) == []
     assert copy.exists()
 
 
-def test_damaged_runs_are_missing(done):
+def test_lost_and_failed_runs_are_missing(done):
     first, second = done.experiment.runs
     assert done.missing == []
-    path = done.file(second, ".epochs.parquet")
-    path.write_bytes(path.read_bytes()[:-10])
-    assert done.missing == [second]
-    done.file(first, ".json").unlink()
+    fail(done, second, "an earlier try")
+    assert (done.missing, done.failed) == ([second], [second])
+    assert done.error(second) == "an earlier try"
+    lose(done, first)
     assert done.missing == [first, second]
+    for question in (done.facts, done.error):
+        with pytest.raises(StorageError, match=first.id):
+            question(first)
+    assert run_experiment(done) == []
+    assert done.missing == []
 
 
-def test_what_a_kill_left_half_done_is_swept_away(done):
-    left = done.path / "runs" / ".x.parquet.17.abcd.tmp"
-    left.touch()
-    done.prepare()
-    assert not left.exists()
-
-
-def test_a_kill_after_the_last_file_leaves_nothing_for_long(done):
-    """As if it had come before the checkpoint and the error of an earlier try were removed."""
+def test_what_a_kill_left_is_deleted_and_nothing_else(done):
     first, second = done.experiment.runs
-    done.store_error(first, "an earlier try")
-    assert done.failed == []
-    done.file(second, ".json").unlink()
-    kept = [done.checkpoint(second), done.checkpoint(second).with_suffix(".npz.previous")]
-    left = [done.checkpoint(first), done.checkpoint(first).with_suffix(".npz.previous")]
-    for file in kept + left:
+    left = [
+        done.path / "tables" / ".figures-00000-0123456789abcdef.parquet.17.0123abcd.tmp",
+        done.path / "checkpoints" / f".{second.id}.npz.17.0123abcd.tmp",
+        done.path / "checkpoints" / f"{first.id}.npz",
+        done.path / "checkpoints" / f"{first.id}.npz.previous",
+        done.path / "checkpoints" / f"{first.id}.npz.previous.tmp",
+        done.path / ".summary.json.17.0123abcd.tmp",
+    ]
+    kept = [
+        done.path / "checkpoints" / f"{second.id}.npz",
+        done.path / "checkpoints" / f"{second.id}.npz.previous",
+        done.path / "checkpoints" / "thesis.npz",
+        done.path / "checkpoints" / ".thesis.npz.17.0123abcd.tmp",
+        done.path / "checkpoints" / "notes.tmp",
+        done.path / "tables" / ".mine.tmp",
+        done.path / "tables" / "mine.parquet",
+        done.path / ".mine.17.0123abcd.tmp",
+    ]
+    for file in left + kept:
         file.touch()
-    done.sweep(done.missing)
-    assert [file.exists() for file in kept + left] == [True, True, False, False]
+    done.delete_stale_files([second])
+    assert [file for file in left if file.exists()] == []
+    assert [file for file in kept if not file.exists()] == []
+
+
+@pytest.mark.parametrize("folder", ["checkpoints", "tables"])
+def test_nothing_is_written_or_deleted_behind_a_symbolic_link(done, tmp_path, folder):
+    outside = tmp_path / "outside"
+    (done.path / folder).rename(outside)
+    (done.path / folder).symlink_to(outside)
+    (outside / f"{done.experiment.runs[0].id}.npz").write_bytes(b"precious")
+    before = contents(outside)
+    with pytest.raises(StorageError, match="symbolic link"):
+        run_experiment(done)
+    assert contents(outside) == before
+
+
+def test_an_index_that_is_a_symbolic_link_is_refused(done, tmp_path):
+    (done.path / "runs.sqlite").rename(tmp_path / "elsewhere")
+    (done.path / "runs.sqlite").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="symbolic link"):
+        RunDirectory.open(done.path)
 
 
 def test_no_two_work_in_one_directory(done):
-    with done.alone(), pytest.raises(MisuseError, match="another romdp is at work"):
+    with done.lock(), pytest.raises(MisuseError, match="another romdp is at work"):
         run_experiment(done)
     assert run_experiment(done) == []
+
+
+def test_whoever_reads_does_not_stop_the_one_who_writes(done):
+    """A reader in the middle of its work sees one moment; the writer goes on."""
+    first = done.experiment.runs[0]
+    with done.index(writing=True) as writing, done.index() as reading:
+        with reading._snapshot() as connection:
+            connection.execute("SELECT * FROM runs").fetchone()
+            writing.store_error(0, "while somebody reads")
+        assert reading.contents().rows[0].error == "while somebody reads"
+    assert done.failed == [first]
 
 
 def test_a_missing_baseline_is_refused_before_anything_is_written(tmp_path, monkeypatch):
@@ -155,3 +227,60 @@ def test_a_missing_baseline_is_refused_before_anything_is_written(tmp_path, monk
     with pytest.raises(InvalidInputError, match="pip install"):
         RunDirectory.create(tmp_path / "x", small(agents=("dqn",)))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content | {"steps": 100},
+        lambda content: content | {"seeds": 2},
+        lambda content: content | {"agent_settings": content["agent_settings"] | {"scale": 1.0}},
+        lambda content: content | {"romdp": "0.0.1"},
+    ],
+)
+def test_an_edited_experiment_is_refused(done, change):
+    path = done.path / "experiment.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(change(content)))
+    with pytest.raises(StorageError, match="was edited"):
+        RunDirectory.open(done.path)
+    path.write_text(json.dumps(content))  # laid out differently, the same otherwise
+    assert RunDirectory.open(done.path) == done
+
+
+def test_a_lost_index_is_not_begun_anew_over_tables(done):
+    before = tables(done.path)
+    (done.path / "runs.sqlite").unlink()
+    with pytest.raises(StorageError, match=r"runs\.sqlite is missing"):
+        RunDirectory.open(done.path)
+    assert tables(done.path) == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"SQLite format 3\0", b"x" * 5000], ids=["empty", "head", "noise"]
+)
+def test_an_index_that_is_none(done, content):
+    (done.path / "runs.sqlite").write_bytes(content)
+    with pytest.raises(ROMDPError, match=r"runs\.sqlite"):
+        RunDirectory.open(done.path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE runs",
+        "DROP TABLE about",
+        "DROP TABLE shards",
+        "ALTER TABLE runs DROP COLUMN regret",
+        "DELETE FROM about",
+        "UPDATE about SET value = 'x'",
+        "UPDATE about SET value = '' WHERE name = 'runs_per_shard'",
+    ],
+)
+def test_an_index_of_another_shape_is_refused(done, statement):
+    connection = sqlite3.connect(done.path / "runs.sqlite")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with pytest.raises(StorageError):
+        run_experiment(RunDirectory.open(done.path))

@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import json
 import os
@@ -5,7 +6,6 @@ import sys
 import types
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 from experiment_cases import small, tables
 
@@ -15,8 +15,11 @@ from romdp.data.partition import Partition
 from romdp.experiments.catalogue import AGENTS, make_agent
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Here, Outcome, Processes
-from romdp.experiments.running import _task, do_task, run_experiment
+from romdp.experiments.index import Index
+from romdp.experiments.running import _tasks, do_task, run_experiment
+from romdp.experiments.shards import load_runs, read_runs
 from romdp.experiments.specification import RunSpec
+from romdp.experiments.tables import step_grid
 from romdp.experiments.watching import Silent
 from romdp.playing.run import EPOCH_COLUMNS, Run
 
@@ -64,14 +67,13 @@ def reference(tmp_path_factory):
     return directory
 
 
-def test_everything_is_written(reference):
-    names = {file.name for file in (reference.path / "runs").iterdir()}
-    assert names == {
-        run.id + ending
-        for run in reference.experiment.runs
-        for ending in (".parquet", ".epochs.parquet", ".groups.parquet", ".json")
-    }
-    assert os.listdir(reference.path / "checkpoints") == []
+def test_everything_is_written_into_few_files(reference):
+    names = sorted(str(file.relative_to(reference.path)) for file in reference.path.rglob("*"))
+    kinds = [name.partition("-")[0] for name in names]
+    assert kinds == [
+        *(".lock", "checkpoints", "experiment.json", "runs.sqlite", "summary.json", "tables"),
+        *("tables/epochs", "tables/figures", "tables/groups"),
+    ]
     summary = json.loads((reference.path / "summary.json").read_text())
     assert summary["runs"]["finished"] == 8
 
@@ -81,9 +83,10 @@ def test_a_run_can_be_repeated_alone(reference):
     world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
     agent = make_agent("ucrl2", world, reference.experiment.settings)
     alone = romdp.play(agent, world, 2000, run.stream(0))
-    table = pyarrow.parquet.read_table(reference.file(run, ".parquet"))
-    np.testing.assert_array_equal(table["regret"].to_numpy(), alone.regret)
-    np.testing.assert_array_equal(table["step"].to_numpy(), alone.steps)
+    frame = load_runs(reference.path).to_pandas()
+    mine = frame[(frame.agent == "ucrl2") & (frame.n_observations == 9) & (frame.seed == 1)]
+    np.testing.assert_array_equal(mine.regret, alone.regret)
+    np.testing.assert_array_equal(mine.step, alone.steps)
 
 
 def test_facts(reference):
@@ -113,9 +116,10 @@ def test_the_place_does_not_matter(reference, tmp_path):
 def test_another_seed_gives_other_runs_in_the_same_worlds(reference, tmp_path):
     other = new(tmp_path / "x", seed=1, seeds=1, observations=(6,))
     run_experiment(other)
-    for name, content in tables(other.path).items():
-        if "epochs" not in name and "groups" not in name:
-            assert content != tables(reference.path)[name]
+    before = {row.run: row.facts for row in read_runs(reference).rows}
+    for row in read_runs(other).rows:
+        assert row.facts["regret"] != before[row.run]["regret"]
+        assert row.facts["gain"] == before[row.run]["gain"]
 
 
 def test_killed_again_and_again_the_tables_are_the_same(tmp_path, monkeypatch):
@@ -153,6 +157,12 @@ def test_every_agent_goes_on_to_the_bit(tmp_path, monkeypatch, agent):
     assert tables(directory.path) == tables(reference.path)
 
 
+def tables_of(directory, run):
+    """Do a run again, from its start and without a checkpoint."""
+    (task,) = _tasks(directory, [run], 30.0)
+    return do_task(dataclasses.replace(task, checkpoint="/nowhere/x.npz"), lambda _: None).tables
+
+
 @pytest.mark.parametrize("damage", ["cut", "foreign"])
 def test_a_checkpoint_that_cannot_be_used_is_begun_anew(reference, tmp_path, damage):
     directory = new(tmp_path / "x")
@@ -162,17 +172,18 @@ def test_a_checkpoint_that_cannot_be_used_is_begun_anew(reference, tmp_path, dam
     romdp.play(romdp.UCRL2(), world, steps=100, seed=5, checkpoint=path)
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:100])
-    finished = do_task(_task(directory, run, 30.0), lambda message: None)
-    assert finished.files[".parquet"] == reference.file(run, ".parquet").read_bytes()
+    (task,) = _tasks(directory, [run], 30.0)
+    finished = do_task(task, lambda message: None)
+    assert finished.tables == tables_of(reference, run)
 
 
 def test_a_worker_that_does_not_see_the_directory(reference, tmp_path):
     directory = new(tmp_path / "x")
     run = directory.experiment.runs[0]
-    task = _task(directory, run, 0.0)
+    (task,) = _tasks(directory, [run], 0.0)
     os.rmdir(tmp_path / "x" / "checkpoints")
     finished = do_task(task, lambda message: None)
-    assert finished.files[".parquet"] == reference.file(run, ".parquet").read_bytes()
+    assert finished.tables == tables_of(reference, run)
 
 
 class Remember(Silent):
@@ -229,22 +240,25 @@ def test_a_run_that_fails_stops_no_other_and_is_tried_again(reference, tmp_path,
     assert directory.failed == failed == directory.missing
     assert (bad, "RuntimeError: no luck today") in watcher.ends
     assert len(watcher.ends) == 8
-    assert "no luck today" in directory.error_file(bad).read_text()
+    assert "no luck today" in directory.error(bad)
+    assert directory.errors_file.read_text().startswith(bad.id)
     summary = json.loads((directory.path / "summary.json").read_text())
     assert summary["runs"]["failed"] == [run.id for run in failed]
     assert run_experiment(directory) == []
     assert directory.failed == []
+    assert not directory.errors_file.exists()
     assert tables(directory.path) == tables(reference.path)
 
 
-def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, monkeypatch, number):
     directory = new(tmp_path / "x")
     replace, count = os.replace, [0]
 
     def full(source, target):
         if str(target).endswith(".parquet"):
             count[0] += 1
-            if count[0] > 8:
+            if count[0] == number:
                 raise OSError(errno.ENOSPC, "No space left on device")
         replace(source, target)
 
@@ -252,7 +266,27 @@ def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, m
         patch.setattr("os.replace", full)
         with pytest.raises(WriteError, match="No space left on device"):
             run_experiment(directory)
-    assert len(directory.missing) == 6
+    assert directory.missing == []
+    assert load_runs(directory.path).equals(load_runs(reference.path))
+    assert run_experiment(directory) == []
+    assert tables(directory.path) == tables(reference.path)
+
+
+def test_a_full_disk_under_the_index(reference, tmp_path, monkeypatch):
+    directory = new(tmp_path / "x")
+
+    def full(self, number, *_):
+        if number == 3:
+            raise WriteError("database or disk is full")
+        return store(self, number, *_)
+
+    store = Index.store
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "store", full)
+        with pytest.raises(WriteError):
+            run_experiment(directory)
+    assert len(directory.missing) == 5
+    assert load_runs(directory.path).num_rows * 8 == load_runs(reference.path).num_rows * 3
     assert run_experiment(directory) == []
     assert tables(directory.path) == tables(reference.path)
 
@@ -262,17 +296,18 @@ def test_another_version_of_the_library_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("romdp.experiments.running.__version__", "9.9")
     failed = run_experiment(directory)
     assert len(failed) == 2
-    assert "this worker has romdp 9.9" in directory.error_file(failed[0]).read_text()
+    assert "this worker has romdp 9.9" in directory.error(failed[0])
 
 
 def test_baselines_run_like_agents(tmp_path, monkeypatch):
     def play_baseline(name, world, steps, seed, **settings):
         assert (name, steps) == ("q-learning", 2000)
         assert isinstance(seed, np.random.SeedSequence)
-        figures = np.array([1.0, np.nan])
+        grid = step_grid(steps)
+        unknown = np.full(grid.size, np.nan)
         partition = Partition.singletons(world.n_observations)
         nothing = np.empty(0, EPOCH_COLUMNS).view(np.recarray)
-        return Run(np.array([1, steps]), figures, figures, figures, nothing, partition, (), name, 0)
+        return Run(grid, grid / 2, unknown, unknown, nothing, partition, (), name, 0)
 
     fake = types.ModuleType("romdp.playing.baselines")
     fake.play_baseline = play_baseline

@@ -19,3 +19,13 @@ def make_run_directory(path, **changes):
     directory = RunDirectory.create(path, Experiment(**{**entries, **changes}))
     assert run_experiment(directory) == []
     return directory.path
+
+
+def change_runs(path, lost=(), failed=None):
+    """Take runs out of a directory, or make them runs that failed; both by name."""
+    directory = RunDirectory.open(path)
+    numbers = {run.id: number for run, number in directory.numbers.items()}
+    with directory.index(writing=True) as index:
+        index.forget([numbers[name] for name in lost])
+        for name, error in (failed or {}).items():
+            index.store_error(numbers[name], error)

@@ -9,7 +9,7 @@ from base64 import b64decode
 import numpy as np
 import pytest
 from browsing import resize
-from run_directories import make_run_directory
+from run_directories import change_runs, make_run_directory
 
 from romdp.core.errors import WriteError
 from romdp.core.storage import read_json
@@ -66,10 +66,8 @@ def test_configuration_and_versions_are_told(run_directory, tmp_path):
 
 def test_missing_and_failed_runs_are_told(run_directory, tmp_path):
     directory = shutil.copytree(run_directory, tmp_path / "copy")
-    (directory / "runs" / "oracle-random-romdp-Y9-s1.parquet").unlink()
-    (directory / "runs" / "ucrl2-random-romdp-Y6-s0.parquet").unlink()
-    error = directory / "runs" / "ucrl2-random-romdp-Y6-s0.error.txt"
-    error.write_text("Traceback\nValueError: <b>bad</b>\n")
+    failed = {"ucrl2-random-romdp-Y6-s0": "Traceback\nValueError: <b>bad</b>\n"}
+    change_runs(directory, lost=["oracle-random-romdp-Y9-s1"], failed=failed)
     page = write_report(directory).read_text(encoding="utf-8")
     warnings = page[page.index('<div id="warnings">') : page.index("<nav")]
     assert "1 of 12 runs are missing" in warnings

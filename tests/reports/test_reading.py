@@ -1,16 +1,15 @@
 """Run directories as arrays; damaged ones are refused in one clear line."""
 
-import json
 import shutil
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
-from run_directories import make_run_directory
+from run_directories import change_runs, make_run_directory
 
-from romdp.core.errors import ROMDPError, StorageError
+from romdp.core.errors import ROMDPError
 from romdp.data.partition import Partition
+from romdp.experiments.directory import RunDirectory
+from romdp.experiments.shards import load_runs
 from romdp.reports import write_report
 from romdp.reports.reading import read_results
 
@@ -44,11 +43,10 @@ def test_everything_is_there(results, run_directory):
         for agent in results.agents:
             assert [record.seed for record in results.of(agent, panel)] == [0, 1]
     record = results.of("lc-psrl", ("random-romdp", 9))[1]
-    stored = pyarrow.parquet.read_table(
-        run_directory / "runs" / "lc-psrl-random-romdp-Y9-s1.parquet"
-    )
-    for name, column in record.curves.items():
-        np.testing.assert_array_equal(column, stored[name].to_numpy())
+    frame = load_runs(run_directory).to_pandas()
+    stored = frame[(frame.agent == "lc-psrl") & (frame.n_observations == 9) & (frame.seed == 1)]
+    for name in ("step", "regret", "pseudo_regret", "n_clusters"):
+        np.testing.assert_array_equal(record.curves[name], stored[name])
     assert record.curves["step"][-1] == 1500
     world = results.experiment.world("random-romdp").make(9, 1)
     np.testing.assert_array_equal(record.hidden_state, world.labels)
@@ -66,25 +64,19 @@ def test_a_world_where_every_observation_is_a_state_has_nothing_to_find(tmp_path
 
 
 def test_missing_and_failed_runs_are_named(copy):
-    for file in copy.glob("runs/oracle-random-romdp-Y9-s1.*"):
-        file.unlink()
-    (copy / "runs" / f"{FIRST}.parquet").unlink()
-    (copy / "runs" / f"{FIRST}.error.txt").write_text("Traceback\nValueError: too bad\n\n")
+    change_runs(copy, lost=["oracle-random-romdp-Y9-s1"], failed={FIRST: "Tr\nValueError: bad\n\n"})
     results = read_results(copy)
     assert results.missing == ("oracle-random-romdp-Y9-s1",)
-    assert results.failures == ((FIRST, "ValueError: too bad"),)
+    assert results.failures == ((FIRST, "ValueError: bad"),)
     assert len(results.records) == 10
 
 
-def test_the_error_of_a_run_that_was_finished_later_does_not_count(copy):
-    (copy / "runs" / f"{FIRST}.error.txt").write_text("ValueError: too bad")
-    assert read_results(copy).failures == ()
-
-
-def test_a_table_cut_short_counts_as_missing(copy):
-    path = copy / "runs" / f"{FIRST}.groups.parquet"
-    path.write_bytes(path.read_bytes()[:100])
-    assert read_results(copy).missing == (FIRST,)
+def test_groupings_are_a_sequence(results):
+    groupings = results.of("lc-psrl", ("random-romdp", 9))[1].groupings
+    assert [g.epoch for g in groupings[1:]] == [g.epoch for g in groupings][1:]
+    assert groupings[-1].labels.dtype == np.int64
+    with pytest.raises(IndexError):
+        groupings[len(groupings)]
 
 
 def test_no_directory(tmp_path):
@@ -101,51 +93,19 @@ def test_a_foreign_directory(tmp_path):
 
 
 def test_no_finished_run(copy):
-    shutil.rmtree(copy / "runs")
+    names = [run.id for run in RunDirectory.open(copy).experiment.runs]
+    change_runs(copy, lost=names)
     message = refused(copy)
     assert "no finished run" in message
     assert "romdp resume" in message
-    (copy / "runs").mkdir()
-    (copy / "runs" / f"{FIRST}.error.txt").write_text("ValueError: too bad")
+    change_runs(copy, failed={FIRST: "ValueError: too bad"})
     assert "1 failed: ValueError: too bad" in refused(copy)
 
 
-def rewrite(path, change):
-    table = pyarrow.parquet.read_table(path)
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    pyarrow.parquet.write_table(pyarrow.table(change(columns)), path)
-
-
-@pytest.mark.parametrize(
-    ("ending", "change", "words"),
-    [
-        (".parquet", lambda c: {n: v for n, v in c.items() if n != "regret"}, "'regret'"),
-        (".parquet", lambda c: {n: v[:0] for n, v in c.items()}, "no rows"),
-        (".parquet", lambda c: c | {"step": c["step"].astype(str)}, "'step' does not hold numbers"),
-        (".epochs.parquet", lambda c: {"epoch": c["epoch"]}, "'start' is missing"),
-        (".groups.parquet", lambda c: {n: v[1:] for n, v in c.items()}, "blocks of 6 rows"),
-        (".groups.parquet", lambda c: c | {"observation": c["observation"][::-1]}, "in order"),
-    ],
-)
-def test_damaged_tables(copy, ending, change, words):
-    path = copy / "runs" / f"{FIRST}{ending}"
-    rewrite(path, change)
-    message = refused(copy)
-    assert f"{path} is damaged" in message
-    assert words in message
-
-
-def test_garbage_inside_a_table(copy):
-    path = copy / "runs" / f"{FIRST}.parquet"
-    content = bytearray(path.read_bytes())
-    footer = int.from_bytes(content[-8:-4], "little") + 8
-    content[4:-footer] = b"x" * (len(content) - footer - 4)
-    path.write_bytes(bytes(content))
-    with pytest.raises(StorageError, match="damaged"):
-        read_results(copy)
-
-
-def test_damaged_facts(copy):
-    path = copy / "runs" / f"{FIRST}.json"
-    path.write_text(json.dumps({"seconds": 1}))
-    assert f"{path} is damaged" in refused(copy)
+def test_damaged_runs_are_left_out_and_named(copy):
+    (path,) = (copy / "tables").glob("groups-*")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "12 damaged: ucrl2-random-romdp-Y6-s0: groups-00000-" in refused(copy)
+    (path,) = (copy / "tables").glob("epochs-*")
+    shutil.rmtree(copy / "tables")
+    assert "12 damaged" in refused(copy)

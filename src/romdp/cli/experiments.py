@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _WORLDS = "Worlds"
 _AGENTS = "Settings of the agents"
 _RUNNING = "Where and how it runs"
+_MOST_NAMED = 20  # damaged runs
 
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
@@ -285,28 +286,39 @@ def report(
 ) -> None:
     """Write a page about a run directory or a model, to open in a browser."""
     from romdp.core.storage import check_output
-    from romdp.experiments.directory import RunDirectory
-    from romdp.experiments.summary import summarise
     from romdp.logs.model.files import is_model
-    from romdp.reports import write_model_page, write_report
+    from romdp.reports import read_results, write_model_page, write_report
 
     if out is not None and out.parent.exists():  # if not, it is made
         check_output(out)
     if is_model(path):
         typer.echo(f"wrote {write_model_page(path, out)}")
         return
-    directory = RunDirectory.open(path)
-    directory.write_summary(summarise(directory))
-    typer.echo(f"wrote {write_report(path, out)}")
+    results = read_results(path)
+    if not results.verified:
+        typer.echo(
+            f"romdp: {path} was written by romdp 0.1, without checksums: nothing is verified",
+            err=True,
+        )
+    typer.echo(f"wrote {write_report(results, out)}")
+    for name, what in results.damaged[:_MOST_NAMED]:
+        typer.echo(f"romdp: {name} is damaged and left out: {what}", err=True)
+    if results.damaged:
+        typer.echo(
+            f"romdp: {len(results.damaged)} of {len(results.experiment.runs)} runs are damaged; "
+            f"repeat them with: romdp resume {path}",
+            err=True,
+        )
+        raise typer.Exit(1)
 
 
 def run_directory(
     directory: "RunDirectory", executor: "Executor", quiet: bool, checkpoint_seconds: float
 ) -> None:
     """Run what is missing, print the summary and report failures."""
-    from romdp.experiments.printing import format_summary
+    from romdp.core.storage import read_json
     from romdp.experiments.running import run_experiment
-    from romdp.experiments.summary import summarise
+    from romdp.experiments.summary import format_summary
 
     try:
         failed = run_experiment(
@@ -315,13 +327,11 @@ def run_directory(
     except KeyboardInterrupt:
         typer.echo(f"romdp: interrupted; go on with: romdp resume {directory.path}", err=True)
         raise typer.Exit(130) from None
-    typer.echo(format_summary(summarise(directory)))
+    typer.echo(format_summary(read_json(directory.path / "summary.json")))
     if failed:
-        one = failed[0]
         typer.echo(
-            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed; the error of "
-            f"the first is in {directory.error_file(one)}; try them again with: "
-            f"romdp resume {directory.path}",
+            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed; "
+            f"{directory.errors_file} says why; try them again with: romdp resume {directory.path}",
             err=True,
         )
         raise typer.Exit(1)

@@ -1,41 +1,65 @@
 """The directory of an experiment: what is in it, what is missing, and who may write to it.
 
-experiment.json            what is compared; written first
-worlds/                    copies of world files, if any
-runs/ID.parquet            figures of a run; written last, so that where it is, all is
-runs/ID.epochs.parquet     its epochs
-runs/ID.groups.parquet     its groupings
-runs/ID.json               facts: wall time, gain, exactness, versions
-runs/ID.error.txt          only where a run failed
-checkpoints/ID.npz         only while a run is under way
-summary.json               final figures
+experiment.json       what is compared; written first
+runs.sqlite           the index of the runs that ended, which is also the manifest; see `index`
+tables/               the tables of finished runs, joined into Parquet shards of about a thousand
+worlds/               copies of world files, if any
+checkpoints/ID.npz    only while a run is under way
+summary.json          final figures
+errors.txt            why runs failed, if any did
+
+Only one process writes results, and only while it holds the lock. Version 0.1 kept four files
+per run instead; such a directory can be read, see `earlier`.
 """
 
+import hashlib
+import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
 from romdp.core.storage import read_json, write_atomic, write_json
+from romdp.experiments import index as runs_index
 from romdp.experiments.catalogue import check_installed
+from romdp.experiments.index import Contents, Index
 from romdp.experiments.specification import Experiment, RunSpec
-from romdp.experiments.tables import EPOCHS, FACTS, FIGURES, GROUPS
 from romdp.experiments.worlds import FileWorld, kept_file
 
-_EXPERIMENT, _SUMMARY, _LOCK = "experiment.json", "summary.json", ".lock"
-_ERROR = ".error.txt"
+_EXPERIMENT, _SUMMARY, _ERRORS, _LOCK = "experiment.json", "summary.json", "errors.txt", ".lock"
+_TABLES, _CHECKPOINTS, _WORLDS = "tables", "checkpoints", "worlds"
+_RUNS_PER_SHARD = 1000
+_SHARD_BYTES = 2**28  # what the groupings of the runs of one shard may take in memory
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.tmp")  # as `write_atomic` names them
+_MOST_ERRORS = 100  # that are written out
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """An experiment and the directory that holds it; made by `create` or `open`."""
+    """An experiment and the directory that holds it; made by `create` or `open`.
+
+    Attributes
+    ----------
+    path
+        Where it is.
+    experiment
+        What is compared.
+    romdp
+        The version of romdp that began it.
+    earlier
+        Whether version 0.1 wrote it: then it can be read, not continued, and nothing in it can
+        be verified.
+    """
 
     path: Path
     experiment: Experiment
     romdp: str
+    earlier: bool = field(default=False, compare=False)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], experiment: Experiment) -> "RunDirectory":
@@ -44,15 +68,23 @@ class RunDirectory:
         check_installed(experiment.agents)
         _check_free(target, experiment)
         content = experiment.to_dict()
-        _make_directory(target)
-        write_json(target / _EXPERIMENT, content)
         directory = cls(target, experiment, content["romdp"])
-        directory.prepare()
+        _make_directory(target)
+        with directory.lock():
+            _check_free(target, experiment)  # another process may have been quicker
+            write_json(target / _EXPERIMENT, content)
+            directory.prepare()
         return directory
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":
-        """Open a directory that `create` began."""
+        """Open a directory that `create` began, or one that version 0.1 wrote.
+
+        Raises
+        ------
+        StorageError
+            If it is no run directory, if it is damaged, or if its experiment was edited.
+        """
         target = Path(path)
         if not (target / _EXPERIMENT).is_file():
             raise StorageError(
@@ -62,106 +94,200 @@ class RunDirectory:
         content = read_json(target / _EXPERIMENT)
         if not isinstance(content, dict) or "kind" not in content:
             raise StorageError(f"{target / _EXPERIMENT} is not a file of romdp")
+        is_indexed = (target / runs_index.FILE).exists()
+        if is_indexed:
+            _check_unchanged(target, content)
+        elif any((target / _TABLES).glob("*.parquet")):
+            raise StorageError(
+                f"{target / runs_index.FILE} is missing, so the tables cannot be told apart; "
+                "bring it back from a copy"
+            )
         try:
             experiment = _read_experiment(content, target)
         except ROMDPError as error:
             raise StorageError(f"{target / _EXPERIMENT}: {error}") from error
-        return cls(target, experiment, str(content.get("romdp", "unknown")))
+        earlier = not is_indexed and (target / "runs").is_dir()
+        return cls(target, experiment, str(content.get("romdp", "unknown")), earlier)
 
     def prepare(self) -> None:
-        """Make the rooms, keep copies of world files, and sweep away what a kill left half done."""
-        for name in ("runs", "checkpoints"):
+        """Make what is not there yet: the folders, the index, and copies of world files."""
+        for name in (_TABLES, _CHECKPOINTS):
             _make_directory(self.path / name)
-            for file in (self.path / name).glob(".*.tmp"):
-                with suppress(OSError):
-                    file.unlink()
         for spec in self.experiment.worlds:
             if isinstance(spec, FileWorld):
                 copy = self.path / kept_file(spec.sha256)
                 if not copy.exists():
                     _make_directory(copy.parent)
-                    _write(copy, _read(Path(spec.file)))
+                    write_bytes(copy, _read(Path(spec.file)))
+        path = self.path / runs_index.FILE
+        if not path.exists():
+            about = {
+                "experiment": _hash(read_json(self.path / _EXPERIMENT)),
+                "runs_per_shard": str(_runs_per_shard(self.experiment)),
+            }
+            Index.create(path, self.experiment.runs, about).close()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the directory, so that no second process works in it at the same time."""
+    def lock(self) -> Iterator[None]:
+        """Keep every other process from writing to the directory."""
         try:
             file = open(self.path / _LOCK, "ab")  # noqa: SIM115 - closed below
         except OSError as error:
             raise WriteError(f"cannot write {self.path}: {error.strerror or error}") from error
         with file:
-            _hold(file.fileno(), self.path)
+            _lock_file(file, self.path)
             yield
 
-    def file(self, run: RunSpec, ending: str) -> Path:
-        """Say where a file of a run is: ``ending`` is one of those in `tables`."""
-        return self.path / "runs" / f"{run.id}{ending}"
+    @contextmanager
+    def index(self, *, writing: bool = False) -> Iterator[Index]:
+        """Open the index."""
+        with Index(self.path / runs_index.FILE, self.experiment.runs, writing=writing) as index:
+            yield index
 
-    def checkpoint(self, run: RunSpec) -> Path:
-        """Say where a run under way is kept."""
-        return self.path / "checkpoints" / f"{run.id}.npz"
+    def contents(self) -> Contents:
+        """Read what the index says now; of a directory of version 0.1, what its files say."""
+        if self.earlier:
+            from romdp.experiments.earlier import read_contents
 
-    def is_done(self, run: RunSpec) -> bool:
-        """Whether a run is finished; one whose files are damaged is not."""
-        if not all(self.file(run, ending).exists() for ending in (FIGURES, EPOCHS, GROUPS, FACTS)):
-            return False
-        import pyarrow
-        import pyarrow.parquet
-
-        try:
-            read_json(self.file(run, FACTS))
-            for ending in (FIGURES, EPOCHS, GROUPS):
-                pyarrow.parquet.read_metadata(self.file(run, ending))
-        except (pyarrow.ArrowException, OSError):
-            return False
-        return True
+            return read_contents(self)
+        if not (self.path / runs_index.FILE).exists():  # killed before there was an index
+            return Contents({}, (), frozenset(), ())
+        with self.index() as index:
+            return index.contents()
 
     @property
     def missing(self) -> list[RunSpec]:
         """The runs that are still to be done, those that failed among them."""
-        return [run for run in self.experiment.runs if not self.is_done(run)]
+        rows = self.contents().rows
+        return [
+            run
+            for number, run in enumerate(self.experiment.runs)
+            if number not in rows or rows[number].failed
+        ]
 
     @property
     def failed(self) -> list[RunSpec]:
-        """The runs that are missing because they left an error."""
-        return [run for run in self.missing if self.file(run, _ERROR).exists()]
+        """The runs that failed."""
+        return [row.run for row in self.contents().rows.values() if row.failed]
 
-    def sweep(self, todo: Iterable[RunSpec]) -> None:
-        """Remove checkpoints of other runs than these.
-
-        A kill just after a run was stored leaves one, and so does a worker of a cluster that
-        had lost touch.
-        """
-        wanted = {self.checkpoint(run).name for run in todo}
-        for file in (self.path / "checkpoints").glob("*.npz*"):
-            if file.name.removesuffix(".tmp").removesuffix(".previous") not in wanted:
-                with suppress(OSError):
-                    file.unlink()
-
-    def error_file(self, run: RunSpec) -> Path:
-        """Say where the error of a failed run is."""
-        return self.file(run, _ERROR)
-
-    def store(self, run: RunSpec, files: Mapping[str, bytes]) -> None:
-        """Write the files of a finished run, that of its figures last, and clear up after it."""
-        for ending in (EPOCHS, GROUPS, FACTS, FIGURES):
-            _write(self.file(run, ending), files[ending])
-        forget(self.checkpoint(run))
-        self.file(run, _ERROR).unlink(missing_ok=True)
-
-    def store_error(self, run: RunSpec, text: str) -> None:
-        """Leave the error of a run that failed."""
-        _write(self.file(run, _ERROR), text.encode())
+    @cached_property
+    def numbers(self) -> dict[RunSpec, int]:
+        """The place of each run in the experiment."""
+        return {run: number for number, run in enumerate(self.experiment.runs)}
 
     def facts(self, run: RunSpec) -> dict[str, Any]:
-        """Read the facts of a finished run."""
-        facts: dict[str, Any] = read_json(self.file(run, FACTS))
-        return facts
+        """Return the facts of a finished run: final figures, wall time, versions and the like."""
+        row = self.contents().rows.get(self.numbers[run])
+        if row is None or row.failed:
+            raise StorageError(f"{self.path}: the run {run.id} is not finished")
+        return dict(row.facts)
+
+    def error(self, run: RunSpec) -> str:
+        """Return the traceback of a run that failed."""
+        row = self.contents().rows.get(self.numbers[run])
+        if row is None or row.error is None:
+            raise StorageError(f"{self.path}: the run {run.id} has not failed")
+        return row.error
+
+    def table_file(self, name: str) -> Path:
+        """Say where a shard is; only names that romdp gives will do."""
+        if not re.fullmatch(r"[a-z]+-\d+-[0-9a-f]{16}\.parquet", name):
+            raise StorageError(f"{self.path}: {name!r} is no table of romdp")
+        return self.path / _TABLES / name
+
+    def checkpoint(self, run: RunSpec) -> Path:
+        """Say where a run under way is kept."""
+        return self.path / _CHECKPOINTS / f"{run.id}.npz"
+
+    def delete_stale_files(self, todo: Iterable[RunSpec]) -> None:
+        """Delete checkpoints of runs that are stored, and what a kill left half written.
+
+        A file that is not named as romdp names the files of this experiment is left alone, and
+        so is everything behind a symbolic link.
+        """
+        wanted = {self.checkpoint(run).name for run in todo}
+        ours = {self.checkpoint(run).name for run in self.experiment.runs}
+        for file in self._files(_CHECKPOINTS):
+            half = _TEMPORARY.fullmatch(file.name)
+            name = half["name"] if half else file.name
+            name = name.removesuffix(".tmp").removesuffix(".previous")
+            if name in ours and (half or name not in wanted):
+                _delete(file)
+        for file in self._files(_TABLES):
+            half = _TEMPORARY.fullmatch(file.name)
+            if half and re.fullmatch(r"[a-z]+-\d+-[0-9a-f]{16}\.parquet", half["name"]):
+                _delete(file)
+        for file in self._files("."):
+            half = _TEMPORARY.fullmatch(file.name)
+            if half and half["name"] in (_EXPERIMENT, _SUMMARY, _ERRORS):
+                _delete(file)
+
+    def _files(self, folder: str) -> list[Path]:
+        path = self.path / folder
+        if folder != "." and path.is_symlink():
+            raise StorageError(f"{path} is a symbolic link; put the folder itself there")
+        return [file for file in path.iterdir() if file.is_file() and not file.is_symlink()]
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
-        """Write ``summary.json``."""
+        """Write ``summary.json``, and ``errors.txt`` if runs failed."""
         write_json(self.path / _SUMMARY, dict(summary))
+        if not self.earlier:
+            self._write_errors()
         return self.path / _SUMMARY
+
+    def _write_errors(self) -> None:
+        errors = {row.run.id: row.error for row in self.contents().rows.values() if row.failed}
+        if not errors:
+            _delete(self.path / _ERRORS)
+            return
+        parts = [f"{name}\n{error}" for name, error in list(errors.items())[:_MOST_ERRORS]]
+        if len(errors) > _MOST_ERRORS:
+            parts.append(f"and {len(errors) - _MOST_ERRORS} more\n")
+        write_bytes(self.path / _ERRORS, "\n".join(parts).encode())
+
+    @property
+    def errors_file(self) -> Path:
+        """Where the errors of failed runs can be read."""
+        return self.path / _ERRORS
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole."""
+    write_atomic(path, lambda file: file.write(content))
+
+
+def delete_checkpoint(checkpoint: Path) -> None:
+    """Delete the files of a checkpoint."""
+    for name in (checkpoint.name, f"{checkpoint.name}.previous", f"{checkpoint.name}.previous.tmp"):
+        _delete(checkpoint.with_name(name))
+
+
+def _delete(file: Path) -> None:
+    with suppress(OSError):
+        file.unlink()
+
+
+def _hash(content: Any) -> str:
+    """Return the SHA-256 of what an experiment says, however it is laid out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _check_unchanged(path: Path, content: dict[str, Any]) -> None:
+    with Index(path / runs_index.FILE, ()) as index:
+        about = index.about()
+    if about.get("experiment") != _hash(content):
+        raise StorageError(
+            f"{path / _EXPERIMENT} was edited after the experiment began, so it no longer says "
+            "what its runs are. Undo the change, or begin the new experiment in another directory"
+        )
+
+
+def _runs_per_shard(experiment: Experiment) -> int:
+    """Say how many runs share a shard: a thousand, fewer in worlds with very many observations."""
+    from romdp.experiments.tables import MOST_GROUPINGS
+
+    largest = max(n_observations for _, n_observations in experiment.cells)
+    return max(1, min(_RUNS_PER_SHARD, _SHARD_BYTES // (4 * MOST_GROUPINGS * largest)))
 
 
 def _read(path: Path) -> bytes:
@@ -169,17 +295,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    write_atomic(path, lambda file: file.write(content))
-
-
-def forget(checkpoint: Path) -> None:
-    """Remove a checkpoint and the one before it."""
-    for name in (checkpoint.name, f"{checkpoint.name}.previous", f"{checkpoint.name}.previous.tmp"):
-        with suppress(OSError):
-            checkpoint.with_name(name).unlink()
 
 
 def _check_free(path: Path, experiment: Experiment) -> None:
@@ -205,7 +320,8 @@ def _check_free(path: Path, experiment: Experiment) -> None:
 
 def _is_passing(name: str) -> bool:
     """Whether a file is only what a kill left behind."""
-    return name == _LOCK or (name.startswith(".") and name.endswith(".tmp"))
+    half = _TEMPORARY.fullmatch(name)
+    return name == _LOCK or bool(half and half["name"] == _EXPERIMENT)
 
 
 def _read_experiment(content: dict[str, Any], path: Path) -> Experiment:
@@ -217,20 +333,22 @@ def _read_experiment(content: dict[str, Any], path: Path) -> Experiment:
 
 
 def _make_directory(path: Path) -> None:
+    if path.is_symlink() and path.name in (_TABLES, _CHECKPOINTS, _WORLDS):
+        raise StorageError(f"{path} is a symbolic link; put the folder itself there")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _hold(descriptor: int, path: Path) -> None:
+def _lock_file(file: IO[bytes], path: Path) -> None:
     """Lock an open file until it is closed, or until its process ends in whatever way."""
     try:
         import fcntl
     except ImportError:  # not on this system
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise MisuseError(f"another romdp is at work in {path}; wait for it or stop it") from None
     except OSError:  # a file system without locks

@@ -1,11 +1,11 @@
 """Doing an experiment: the work of one run, and all that are missing."""
 
-import json
 import platform
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,12 @@ from romdp.core.errors import MisuseError, StorageError, StructureError, WriteEr
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.experiments.catalogue import BASELINES, Settings, check_installed, make_agent
-from romdp.experiments.directory import RunDirectory, forget
+from romdp.experiments.directory import RunDirectory, delete_checkpoint
 from romdp.experiments.executors import Executor, Here
+from romdp.experiments.shards import Writer
 from romdp.experiments.specification import RunSpec
-from romdp.experiments.summary import summarise
-from romdp.experiments.tables import (
-    EPOCHS,
-    FACTS,
-    FIGURES,
-    GROUPS,
-    epochs_table,
-    figures_table,
-    grouping_facts,
-    groups_table,
-    to_parquet,
-)
+from romdp.experiments.summary import slope, summarise
+from romdp.experiments.tables import grouping_facts, pack_tables
 from romdp.experiments.watching import Progress, Silent, Watcher
 from romdp.experiments.worlds import WorldSpec
 from romdp.playing import Epoch, Run, epochs
@@ -57,10 +48,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a worker sends back: the files of the run by their endings, and its facts."""
+    """What a worker sends back: the facts of the run and its packed tables."""
 
-    files: dict[str, bytes]
     facts: dict[str, Any]
+    tables: dict[str, bytes]
 
 
 def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
@@ -73,27 +64,29 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
     run, resumed = _play(task, world, tell)
     facts = {
         "id": task.run.id,
-        "regret": float(run.regret[-1]),
+        "regret": _known(run.regret[-1]),
+        "pseudo_regret": _known(run.pseudo_regret[-1]),
+        "slope": _known(slope(run.steps, run.pseudo_regret)),
         "n_clusters": run.partition.n_clusters,
         "gain": _gain(hidden),
         **grouping_facts(run, hidden.labels),
         "resumed": resumed,  # the wall time then is that of the last part
         "seconds": time.perf_counter() - started,
+        **_environment(),
+    }
+    return Finished(facts, pack_tables(run, hidden.labels))
+
+
+def _known(figure: float) -> float | None:
+    return float(figure) if np.isfinite(figure) else None
+
+
+@cache
+def _environment() -> dict[str, Any]:
+    return {
         "machine": f"{platform.system()} {platform.machine()} {platform.python_version()}",
         "versions": {name: version(name) for name in _VERSIONS},
     }
-    if not np.isfinite(facts["regret"]):
-        facts["regret"] = None
-    text = json.dumps(facts, indent=2, allow_nan=False) + "\n"
-    return Finished(
-        {
-            FIGURES: to_parquet(figures_table(task.run, run)),
-            EPOCHS: to_parquet(epochs_table(task.run, run)),
-            GROUPS: to_parquet(groups_table(task.run, run, hidden.labels)),
-            FACTS: text.encode(),
-        },
-        facts,
-    )
 
 
 def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> tuple[Run, bool]:
@@ -113,12 +106,14 @@ def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> t
     except WriteError:
         raise
     except StorageError:  # damaged, or of another version: the run is the same from its start
-        forget(checkpoint)
+        delete_checkpoint(checkpoint)
         playing = epochs(agent, world, task.steps, seed, **begin)
     resumed = playing.state.step > 0
     report = _now_and_then(tell)
     for epoch in playing:
         report(epoch)
+        if epoch.start + epoch.length >= task.steps:
+            break  # no checkpoint of a run that is over
     return playing.run, resumed
 
 
@@ -173,43 +168,57 @@ def run_experiment(
     """
     watch = watcher or Silent()
     failed: list[RunSpec] = []
-    with directory.alone():
+    if directory.earlier:
+        raise StorageError(
+            f"{directory.path} was written by romdp 0.1: this version reads it and reports on it, "
+            "but cannot go on with it. Finish it with romdp 0.1, or begin a new directory"
+        )
+    with directory.lock():
         directory.prepare()
-        todo = directory.missing
-        check_installed({run.agent for run in todo})
-        directory.sweep(todo)
-        tasks = [_task(directory, run, checkpoint_seconds) for run in todo]
-        n_runs = len(directory.experiment.runs)
-        with watch.watching(n_runs, n_runs - len(todo), directory.experiment.steps):
-            outcomes = (executor or Here()).run(
-                do_task,
-                tasks,
-                # A cluster turns what is told into plain tuples.
-                lambda worker, index, told: watch.progress(worker, todo[index], Progress(*told)),
-            )
-            with closing(outcomes):  # type: ignore[type-var]
-                for outcome in outcomes:
-                    run = todo[outcome.index]
-                    if outcome.error is None:
-                        directory.store(run, outcome.value.files)
-                        watch.finished(run, outcome.value.facts)
-                    else:
-                        directory.store_error(run, outcome.error)
-                        failed.append(run)
-                        watch.failed(run, outcome.error)
+        with directory.index(writing=True) as index:
+            writer = Writer(directory, index)
+            todo, damaged = writer.begin()
+            check_installed({run.agent for run in todo})
+            tasks = _tasks(directory, todo, checkpoint_seconds)
+            n_runs = len(directory.experiment.runs)
+            with watch.watching(n_runs, n_runs - len(todo), directory.experiment.steps):
+                for run, what in damaged.items():
+                    watch.repeated(run, what)
+                outcomes = (executor or Here()).run(
+                    do_task,
+                    tasks,
+                    # A cluster turns what is told into plain tuples.
+                    lambda worker, i, told: watch.progress(worker, todo[i], Progress(*told)),
+                )
+                with closing(outcomes):  # type: ignore[type-var]
+                    for outcome in outcomes:
+                        run = todo[outcome.index]
+                        if outcome.error is None:
+                            writer.store(run, outcome.value.facts, outcome.value.tables)
+                            watch.finished(run, outcome.value.facts)
+                        else:
+                            writer.store_error(run, outcome.error)
+                            failed.append(run)
+                            watch.failed(run, outcome.error)
+            writer.finish()
         directory.write_summary(summarise(directory))
     return failed
 
 
-def _task(directory: RunDirectory, run: RunSpec, checkpoint_seconds: float) -> Task:
+def _tasks(directory: RunDirectory, todo: list[RunSpec], checkpoint_seconds: float) -> list[Task]:
     experiment = directory.experiment
-    return Task(
-        run,
-        experiment.world(run.world),
-        None if experiment.observations is None else run.n_observations,
-        experiment.settings,
-        experiment.steps,
-        experiment.seed,
-        str(directory.checkpoint(run).resolve()),
-        checkpoint_seconds,
-    )
+    worlds = {spec.label: spec for spec in experiment.worlds}
+    path = directory.path.resolve()
+    return [
+        Task(
+            run,
+            worlds[run.world],
+            None if experiment.observations is None else run.n_observations,
+            experiment.settings,
+            experiment.steps,
+            experiment.seed,
+            str(path / directory.checkpoint(run).relative_to(directory.path)),
+            checkpoint_seconds,
+        )
+        for run in todo
+    ]

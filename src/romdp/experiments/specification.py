@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from romdp.experiments.worlds import FileWorld, NamedWorld, WorldSpec, safe_name
 KIND, VERSION = "romdp experiment", 1
 
 _MOST_STEPS = 10**15  # a year of a machine that makes 30 million a second
-_MOST_SEEDS = 10**6  # every run is a row of the index, finished or not
+_MOST_RUNS = _MOST_SEEDS = 10**6  # all of them are kept in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,17 @@ class Experiment:
             sizes = _some(self.observations, "observations")
             put("observations", tuple(whole_number(y, "observations", 1) for y in sizes))
             _no_twins(self.observations, "observations")
+        self._check_size()
         _no_twins([spec.label for spec in self.worlds], "world", "; give each a label of its own")
         put("cells", tuple(self._cells()))
+
+    def _check_size(self) -> None:
+        """Refuse what could never be finished, before anything is made."""
+        n_runs = len(self.worlds) * len(self.observations or (0,)) * len(self.agents) * self.seeds
+        if n_runs > _MOST_RUNS:
+            raise InvalidInputError(
+                f"this experiment has {n_runs:,} runs, more than {_MOST_RUNS:,}; ask for fewer seeds"
+            )
 
     def _cells(self) -> list[tuple[WorldSpec, int]]:
         """Pair worlds with their numbers of observations; makes each once, so that bad ones show.
@@ -142,7 +152,7 @@ class Experiment:
                 cells.append((spec, getattr(world, "n_observations", world.n_states)))
         return cells
 
-    @property
+    @cached_property
     def runs(self) -> tuple[RunSpec, ...]:
         """All runs, replicate by replicate, so that a part of them is a smaller comparison."""
         return tuple(

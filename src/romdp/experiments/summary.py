@@ -1,6 +1,7 @@
-"""The final figures of an experiment, with intervals, and differences on the same worlds."""
+"""The final figures of an experiment: with intervals, paired on the same worlds, and as text."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -8,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.randomness import generator
-from romdp.core.text import plain
+from romdp.core.text import columns, interval, number, plain
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.specification import RunSpec
-from romdp.experiments.tables import FIGURES
 
 Floats = NDArray[np.float64]
 
-_RESAMPLES = 10_000
+_RESAMPLES, _FEWEST_RESAMPLES, _MOST_DRAWS = 10_000, 1_000, 10**7
+_AT_ONCE = 2**20  # draws that are held in memory
 _MEANING = {
-    "interval": "95% percentile bootstrap over seeds, 10,000 resamples with a fixed seed",
+    "interval": "95% percentile bootstrap over seeds, 10,000 resamples (fewer beyond 1,000 seeds) "
+    "with a fixed seed",
     "interquartile_mean": "mean of what is left without the lowest and the highest quarter",
     "slope": "of the pseudo-regret against sqrt(step), least squares over the last decade",
     "differences": "first agent minus second at the last step, on the same worlds (paired by seed)",
@@ -26,37 +27,46 @@ _MEANING = {
 }
 
 
-def summarise(directory: RunDirectory) -> dict[str, Any]:
+def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the final figures of all finished runs, as plain data for ``summary.json``.
 
     What is not a finite number, such as an interval over one seed, is None.
+
+    Parameters
+    ----------
+    directory
+        The run directory, finished or not.
+    without
+        The names of runs that are left out, because their tables are damaged.
     """
     experiment = directory.experiment
-    done = [run for run in experiment.runs if directory.is_done(run)]
-    finals = {run: _final(directory, run) for run in done}
-    finished = set(done)
+    left_out = frozenset(without)
+    rows = [row for row in directory.contents().rows.values() if row.run.id not in left_out]
+    finals: dict[tuple[str, str, int], dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        if not row.failed:
+            run = row.run
+            finals[run.agent, run.world, run.n_observations][run.replicate] = row.facts
     cells = []
     for spec, n_observations in experiment.cells:
         by_agent = {
-            agent: {
-                run.replicate: finals[run]
-                for run in done
-                if (run.agent, run.world, run.n_observations) == (agent, spec.label, n_observations)
-            }
+            agent: finals[agent, spec.label, n_observations]
             for agent in experiment.agents
+            if finals[agent, spec.label, n_observations]
         }
         cells.append(
             {
                 "world": spec.label,
                 "n_observations": n_observations,
-                "agents": [_figures(agent, finals) for agent, finals in by_agent.items() if finals],
+                "agents": [_figures(agent, finals) for agent, finals in by_agent.items()],
                 "differences": [
                     _difference(pair, by_agent[pair[0]], by_agent[pair[1]])
-                    for pair in combinations(experiment.agents, 2)
+                    for pair in combinations(by_agent, 2)
                     if set(by_agent[pair[0]]) & set(by_agent[pair[1]])
                 ],
             }
         )
+    finished = {row.run for row in rows if not row.failed}
     summary: dict[str, Any] = plain(
         {
             "kind": "romdp summary",
@@ -66,8 +76,8 @@ def summarise(directory: RunDirectory) -> dict[str, Any]:
             "confidence": str(experiment.settings),
             "runs": {
                 "all": len(experiment.runs),
-                "finished": len(done),
-                "failed": [run.id for run in directory.failed],
+                "finished": len(finished),
+                "failed": [row.run.id for row in rows if row.failed],
                 "missing": [run.id for run in experiment.runs if run not in finished],
             },
             "cells": cells,
@@ -75,23 +85,6 @@ def summarise(directory: RunDirectory) -> dict[str, Any]:
         }
     )
     return summary
-
-
-def _final(directory: RunDirectory, run: RunSpec) -> dict[str, Any]:
-    """Read the last figures of a run and its facts."""
-    import pyarrow.parquet
-
-    columns = ["step", "regret", "pseudo_regret", "n_clusters"]
-    table = pyarrow.parquet.read_table(directory.file(run, FIGURES), columns=columns)
-    step, regret, pseudo_regret, n_clusters = (table[name].to_numpy() for name in columns)
-    facts = directory.facts(run)
-    return {
-        "regret": regret[-1],
-        "pseudo_regret": pseudo_regret[-1],
-        "slope": slope(step, pseudo_regret),
-        "n_clusters": n_clusters[-1],
-        **{name: facts[name] for name in ("exact", "refines", "steps_to_exact", "seconds")},
-    }
 
 
 def slope(step: NDArray[np.int64], figure: Floats) -> float:
@@ -124,13 +117,25 @@ def interquartile_mean(values: Floats) -> Floats:
     return middle
 
 
-def bootstrap(values: Floats, statistic: Callable[[Floats], Floats]) -> list[float]:
-    """Return a 95% percentile interval of a statistic of the last axis; NaN for one value."""
-    if values.size < 2:
-        return [float("nan")] * 2
-    chosen = generator(0).integers(values.size, size=(_RESAMPLES, values.size))
-    low, high = np.quantile(statistic(values[chosen]), [0.025, 0.975])
-    return [float(low), float(high)]
+def bootstrap(values: Floats, *statistics: Callable[[Floats], Floats]) -> list[list[float]]:
+    """Return a 95% percentile interval for each statistic of the last axis; NaN for one value.
+
+    All statistics see the same resamples, whose number falls from 10,000 to 1,000 as the values
+    grow more than a thousand.
+    """
+    size = values.size
+    if size < 2:
+        return [[float("nan")] * 2 for _ in statistics]
+    n_resamples = max(min(_RESAMPLES, _MOST_DRAWS // size), _FEWEST_RESAMPLES)
+    rng = generator(0)
+    found: list[list[Floats]] = [[] for _ in statistics]
+    at_once = max(_AT_ONCE // size, 1)
+    for start in range(0, n_resamples, at_once):
+        rows = min(at_once, n_resamples - start)
+        resampled = values[rng.integers(size, size=(rows, size))]
+        for statistic, parts in zip(statistics, found, strict=True):
+            parts.append(statistic(resampled))
+    return [np.quantile(np.concatenate(parts), [0.025, 0.975]).tolist() for parts in found]
 
 
 def _mean(values: Floats) -> Floats:
@@ -138,17 +143,18 @@ def _mean(values: Floats) -> Floats:
     return means
 
 
-def _spread(values: Sequence[Any]) -> dict[str, Any]:
+def _spread(values: Sequence[Any] | Floats) -> dict[str, Any]:
     array = np.asarray(values, np.float64)
+    of_mean, of_middle = bootstrap(array, _mean, interquartile_mean)
     return {
         "mean": float(array.mean()),
-        "mean_interval": bootstrap(array, _mean),
+        "mean_interval": of_mean,
         "interquartile_mean": float(interquartile_mean(array)),
-        "interquartile_mean_interval": bootstrap(array, interquartile_mean),
+        "interquartile_mean_interval": of_middle,
     }
 
 
-def _figures(agent: str, finals: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _figures(agent: str, finals: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of one agent in one world."""
 
     def column(name: str) -> list[Any]:
@@ -170,19 +176,91 @@ def _figures(agent: str, finals: dict[int, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _difference(
-    pair: tuple[str, str], first: dict[int, dict[str, Any]], second: dict[int, dict[str, Any]]
+    pair: tuple[str, str],
+    first: Mapping[int, Mapping[str, Any]],
+    second: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Compare two agents on the worlds that both have played."""
     shared = sorted(set(first) & set(second))
 
     def differences(figure: str) -> Floats:
-        return np.array([first[s][figure] - second[s][figure] for s in shared], np.float64)
+        sides = ([side[seed][figure] for seed in shared] for side in (first, second))
+        ours, theirs = (np.array(side, np.float64) for side in sides)
+        return ours - theirs
 
     pseudo = differences("pseudo_regret")
     return {
         "agents": list(pair),
         "pairs": len(shared),
-        "regret": _spread(differences("regret").tolist()),
-        "pseudo_regret": _spread(pseudo.tolist()),
+        "regret": _spread(differences("regret")),
+        "pseudo_regret": _spread(pseudo),
         "first_is_better": int((pseudo < 0).sum()),
     }
+
+
+_HEADER = (
+    *("agent", "regret", "95% interval", "IQM", "pseudo-regret", "95% interval", "slope"),
+    *("groups", "exact", "after", "seconds"),
+)
+
+
+def format_summary(summary: Mapping[str, Any]) -> str:
+    """Lay the final figures out as tables, one for each world.
+
+    Below each table stand the paired differences from its first agent.
+    """
+    runs = summary["runs"]
+    parts = [
+        f"{runs['finished']} of {runs['all']} runs of {summary['steps']:,} steps; "
+        f"{summary['confidence']} for all optimistic agents."
+    ]
+    for cell in summary["cells"]:
+        parts.append(_cell(cell))
+    parts.append(
+        "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean of the "
+        "regret; slope: of\nthe pseudo-regret against sqrt(step) over the last decade; exact: "
+        "share of runs that end with the true\ngrouping, and (median) the step after which they "
+        "had it; seconds: wall time of a run."
+    )
+    return "\n\n".join(parts)
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    title = f"{cell['world']}, {cell['n_observations']} observations"
+    if not cell["agents"]:
+        return f"{title}: no run is finished"
+    rows = [_HEADER, *(_row(figures) for figures in cell["agents"])]
+    lines = [title, *columns(rows, "<>")]
+    first = cell["agents"][0]["agent"]
+    compared = [pair for pair in cell["differences"] if pair["agents"][0] == first]
+    if compared:
+        lines.append("pseudo-regret on the same worlds, paired by seed:")
+        lines += [f"  {_difference_line(pair)}" for pair in compared]
+    return "\n".join(lines)
+
+
+def _row(figures: Mapping[str, Any]) -> tuple[str, ...]:
+    regret, pseudo = figures["regret"], figures["pseudo_regret"]
+    return (
+        f"{figures['agent']} ({figures['seeds']})",
+        number(regret["mean"], 1),
+        interval(regret["mean_interval"], 1),
+        number(regret["interquartile_mean"], 1),
+        number(pseudo["mean"], 1),
+        interval(pseudo["mean_interval"], 1),
+        number(figures["slope"]["mean"], 2),
+        number(figures["n_clusters"]["mean"], 1),
+        f"{100 * figures['exact']:.0f}%",
+        number(figures["steps_to_exact"], 0),
+        number(figures["seconds"], 1),
+    )
+
+
+def _difference_line(pair: Mapping[str, Any]) -> str:
+    first, second = pair["agents"]
+    figures = pair["pseudo_regret"]
+    ends = interval(figures["mean_interval"], 1)
+    return (
+        f"{first} - {second}: {number(figures['mean'], 1)} {ends}, "
+        f"{first} better on {pair['first_is_better']} of {pair['pairs']}"
+    )

@@ -24,6 +24,10 @@ class Watcher(Protocol):
         """Begin and end."""
         ...
 
+    def repeated(self, run: RunSpec, what: str) -> None:
+        """Hear that a stored run is damaged, and in what way, so that it is done again."""
+        ...
+
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Hear how far a run is."""
         ...
@@ -44,6 +48,9 @@ class Silent:
     def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
         """Begin and end."""
         yield
+
+    def repeated(self, run: RunSpec, what: str) -> None:
+        """Hear that a damaged run is done again."""
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Hear how far a run is."""
@@ -75,6 +82,10 @@ class Plain:
         before = f", {n_done} done before" if n_done else ""
         self._write(f"{n_runs} run{'s' if n_runs != 1 else ''} of {steps:,} steps{before}")
         yield
+
+    def repeated(self, run: RunSpec, what: str) -> None:
+        """Write that a damaged run is done again."""
+        self._write(_damage(run, what))
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Hear how far a run is, and keep it to itself."""
@@ -137,6 +148,10 @@ class Live:
             self._update()
             yield
 
+    def repeated(self, run: RunSpec, what: str) -> None:
+        """Leave a line that a damaged run is done again."""
+        self._bars.console.print(_damage(run, what), markup=False)
+
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Show how far a run is."""
         if run in self._ended:  # news from a cluster may be late
@@ -179,6 +194,10 @@ class Live:
             completed=len(self._ended) * self._steps + part,
             facts=f"{done} of {self._total} runs",
         )
+
+
+def _damage(run: RunSpec, what: str) -> str:
+    return f"{run.id} is damaged and done again: {what}"
 
 
 def _outcome(facts: Mapping[str, Any]) -> str:

@@ -29,14 +29,14 @@ _MOST_LISTED = 40
 
 
 def write_report(
-    directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None
+    directory: str | os.PathLike[str] | Results, out: str | os.PathLike[str] | None = None
 ) -> Path:
     """Write the page of a run directory, finished or not.
 
     Parameters
     ----------
     directory
-        What ``romdp compare`` wrote.
+        What ``romdp compare`` wrote, or what `read_results` read of it.
     out
         The file to write; by default ``report.html`` in the directory, and ``summary.json``
         is then brought up to date too.
@@ -50,11 +50,11 @@ def write_report(
     StorageError
         Where the directory is missing, foreign, damaged, or has no finished run.
     """
-    results = read_results(directory)
-    summary = summarise(results.directory)
+    results = directory if isinstance(directory, Results) else read_results(directory)
+    summary = summarise(results.directory, {name for name, _ in results.damaged})
     if out is None:
         results.directory.write_summary(summary)
-    path = Path(directory) / "report.html" if out is None else Path(out)
+    path = results.directory.path / "report.html" if out is None else Path(out)
     return write_page(path, report_page(results, summary))
 
 
@@ -85,8 +85,21 @@ def report_page(results: Results, summary: Mapping[str, Any]) -> str:
 
 
 def _warnings(results: Results, n_runs: int) -> Html:
-    """Say which runs are not in the page, and why."""
+    """Say which runs are not in the page, and why, and what vouches for the others."""
     boxes = []
+    if not results.verified:
+        boxes.append(
+            alert(element("p", "Written by romdp 0.1, without checksums: nothing is verified."))
+        )
+    if results.damaged:
+        lines = [f"{name}: {what}" for name, what in results.damaged]
+        boxes.append(
+            alert(
+                element("p", f"{len(lines)} of {n_runs} runs are damaged and left out:"),
+                _list(lines),
+                element("p", "Repeat them with ", element("code", "romdp resume"), "."),
+            )
+        )
     if results.missing:
         boxes.append(
             alert(

@@ -1,24 +1,24 @@
 """A finished or half-finished run directory, read and checked, as plain arrays."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
-from romdp.core.storage import read_json
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.specification import Experiment, RunSpec
-from romdp.experiments.tables import EPOCHS, FACTS, FIGURES, GROUPS
+from romdp.experiments.shards import read_runs
+from romdp.experiments.specification import Experiment
+from romdp.experiments.tables import bounds_of, schema
 
-_FIGURES = ("step", "regret", "pseudo_regret", "n_clusters", "reward")
-_EPOCHS = ("epoch", "start", "length", "n_clusters", "gain", "sweeps")
-_GROUPS = ("epoch", "step", "observation", "group", "hidden_state")
-_FACTS = ("seconds", "exact", "refines", "steps_to_exact")
+if TYPE_CHECKING:
+    import pyarrow
 
 Columns = dict[str, NDArray[Any]]
 Panel = tuple[str, int]
@@ -32,6 +32,36 @@ class Grouping:
     epoch: int
     step: int
     labels: NDArray[np.int64] = field(repr=False)
+
+
+class Groupings(Sequence[Grouping]):
+    """The groupings of a run, made when they are asked for.
+
+    Parameters
+    ----------
+    epoch, step
+        When each came.
+    labels
+        The labels, one row per grouping.
+    """
+
+    def __init__(
+        self, epoch: NDArray[np.int64], step: NDArray[np.int64], labels: NDArray[np.int32]
+    ) -> None:
+        self._epoch, self._step, self._labels = epoch, step, labels
+
+    def __len__(self) -> int:
+        return len(self._epoch)
+
+    @overload
+    def __getitem__(self, place: int) -> Grouping: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Grouping, ...]: ...
+    def __getitem__(self, place: int | slice) -> Grouping | tuple[Grouping, ...]:
+        if isinstance(place, slice):
+            return tuple(self[i] for i in range(*place.indices(len(self))))
+        labels = self._labels[place].astype(np.int64)
+        return Grouping(int(self._epoch[place]), int(self._step[place]), labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +91,7 @@ class Record:
     seed: int
     curves: Columns = field(repr=False)
     epochs: Columns = field(repr=False)
-    groupings: tuple[Grouping, ...] = field(repr=False)
+    groupings: Sequence[Grouping] = field(repr=False)
     hidden_state: NDArray[np.int64] | None = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
 
@@ -85,142 +115,123 @@ class Results:
         The names of runs that are not finished and have not failed.
     failures
         For runs that failed: their name and the last line of their error.
+    damaged
+        For runs that are left out because they do not match the manifest or the experiment: their
+        name and in what they do not.
     """
 
     directory: RunDirectory
     records: tuple[Record, ...]
     missing: tuple[str, ...]
     failures: tuple[tuple[str, str], ...]
+    damaged: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether checksums vouch for the tables; version 0.1 wrote none."""
+        return not self.directory.earlier
 
     @property
     def experiment(self) -> Experiment:
         """What was compared."""
         return self.directory.experiment
 
-    @property
+    @cached_property
     def agents(self) -> tuple[str, ...]:
         """The agents that have at least one run."""
         present = {record.agent for record in self.records}
         return tuple(name for name in self.experiment.agents if name in present)
 
-    @property
+    @cached_property
     def panels(self) -> tuple[Panel, ...]:
         """The panels that have at least one run."""
         return tuple(dict.fromkeys(record.panel for record in self.records))
 
+    @cached_property
+    def _by_agent_and_panel(self) -> dict[tuple[str, Panel], tuple[Record, ...]]:
+        found: dict[tuple[str, Panel], list[Record]] = {}
+        for record in self.records:
+            found.setdefault((record.agent, record.panel), []).append(record)
+        return {key: tuple(records) for key, records in found.items()}
+
     def of(self, agent: str, panel: Panel) -> tuple[Record, ...]:
         """Return the runs of one agent in one panel, by seed."""
-        return tuple(r for r in self.records if r.agent == agent and r.panel == panel)
+        return self._by_agent_and_panel.get((agent, panel), ())
 
 
 def read_results(path: str | os.PathLike[str]) -> Results:
-    """Read a run directory.
+    """Read a run directory and verify it.
 
     Raises
     ------
     StorageError
-        Where the directory is missing, foreign or damaged, or has no finished run; the message
-        says which.
+        If the directory is missing or foreign, if its experiment was edited, or if it has no
+        finished run that is sound; the message says which.
     """
     if not Path(path).is_dir():
         problem = "is a file" if Path(path).exists() else "does not exist"
         raise StorageError(f"{path} {problem}; pass the directory that `romdp compare` wrote")
     directory = RunDirectory.open(path)
     experiment = directory.experiment
-    missing = set(directory.missing)
-    failed = [run for run in directory.failed if run in missing]
-    failures = tuple((run.id, _last_line(directory.error_file(run))) for run in failed)
-    done = [run for run in experiment.runs if run not in missing]
-    if not done:
+    stored = read_runs(directory)
+    failures = tuple((run.id, _last_line(error)) for run, error in stored.failed.items())
+    damaged = tuple((run.id, what) for run, what in stored.damaged.items())
+    if not stored.rows:
         why = f" ({len(failures)} failed: {failures[0][1]})" if failures else ""
+        why += f" ({len(damaged)} damaged: {damaged[0][0]}: {damaged[0][1]})" if damaged else ""
         raise StorageError(f"{path} has no finished run{why}; go on with: romdp resume {path}")
-    worlds = [spec.label for spec in experiment.worlds]
-    done.sort(
-        key=lambda run: (
-            worlds.index(run.world),
-            run.n_observations,
-            experiment.agents.index(run.agent),
-            run.replicate,
+    numbers = [row.number for row in stored.rows]
+    curves = list(_cut(stored.tables["figures"], "figures", numbers))
+    epochs = list(_cut(stored.tables["epochs"], "epochs", numbers))
+    sizes = [row.run.n_observations for row in stored.rows]
+    groupings = list(_cut_groupings(stored.tables["groups"], numbers, sizes))
+    records = [
+        Record(
+            agent=row.run.agent,
+            world=row.run.world,
+            n_observations=row.run.n_observations,
+            seed=row.run.replicate,
+            curves=curves[i],
+            epochs=epochs[i],
+            groupings=groupings[i][0],
+            hidden_state=groupings[i][1],
+            facts=row.facts,
         )
-    )
-    return Results(
-        directory,
-        tuple(_read_record(directory, run) for run in done),
-        tuple(r.id for r in experiment.runs if r in missing and r not in failed),
-        failures,
-    )
+        for i, row in enumerate(stored.rows)
+    ]
+    worlds = {spec.label: place for place, spec in enumerate(experiment.worlds)}
+    agents = {name: place for place, name in enumerate(experiment.agents)}
+    records.sort(key=lambda r: (worlds[r.world], r.n_observations, agents[r.agent], r.seed))
+    known = {row.run for row in stored.rows} | set(stored.failed) | set(stored.damaged)
+    missing = tuple(run.id for run in experiment.runs if run not in known)
+    return Results(directory, tuple(records), missing, failures, damaged)
 
 
-def _read_record(directory: RunDirectory, run: RunSpec) -> Record:
-    facts_file = directory.file(run, FACTS)
-    facts = read_json(facts_file)
-    if not isinstance(facts, dict) or not all(name in facts for name in _FACTS):
-        raise _damage(facts_file, f"it does not say all of {', '.join(_FACTS)}")
-    curves = _read_table(directory.file(run, FIGURES), _FIGURES)
-    if not len(curves["step"]):
-        raise _damage(directory.file(run, FIGURES), "it holds no rows")
-    groupings, hidden_state = _read_groupings(directory.file(run, GROUPS), run.n_observations)
-    return Record(
-        agent=run.agent,
-        world=run.world,
-        n_observations=run.n_observations,
-        seed=run.replicate,
-        curves=curves,
-        epochs=_read_table(directory.file(run, EPOCHS), _EPOCHS),
-        groupings=groupings,
-        hidden_state=hidden_state,
-        facts=facts,
-    )
+def _cut(table: "pyarrow.Table", kind: str, numbers: Sequence[int]) -> Iterator[Columns]:
+    """Yield the columns of each run, as views."""
+    bounds = bounds_of(table, numbers).tolist()
+    columns = {name: table[name].to_numpy() for name in schema(kind).names}
+    for start, end in pairwise(bounds):
+        yield {name: column[start:end] for name, column in columns.items()}
 
 
-def _read_table(path: Path, wanted: tuple[str, ...]) -> Columns:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        # One file, not a dataset: a folder named `seed=1` above it must not add a column.
-        table = pyarrow.parquet.ParquetFile(path).read(columns=list(wanted))
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise _damage(path, (str(error).splitlines() or ["unreadable"])[0]) from error
-    for name in wanted:
-        if name not in table.column_names:
-            raise _damage(path, f"the column {name!r} is missing")
-    columns: Columns = {name: table.column(name).to_numpy() for name in wanted}
-    for name, values in columns.items():
-        if values.dtype.kind not in "iuf":
-            raise _damage(path, f"the column {name!r} does not hold numbers")
-    return columns
+def _cut_groupings(
+    table: "pyarrow.Table", numbers: Sequence[int], sizes: Sequence[int]
+) -> Iterator[tuple[Groupings, NDArray[np.int64] | None]]:
+    """Yield the groupings of each run, and its hidden states if there is something to find."""
+    bounds = bounds_of(table, numbers).tolist()
+    epoch, step = table["epoch"].to_numpy(), table["step"].to_numpy()
+    labels = table["labels"].combine_chunks()
+    values = labels.flatten().to_numpy()
+    ends = np.concatenate(([0], np.cumsum(labels.value_lengths().to_numpy())))
+    for start, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
+        block = values[ends[start] : ends[end]].reshape(-1, size)
+        truth = block[0].astype(np.int64)
+        known = truth.min() >= 0 and len(np.unique(truth)) < size
+        rest = slice(start + 1, end)
+        yield Groupings(epoch[rest], step[rest], block[1:]), truth if known else None
 
 
-def _read_groupings(
-    path: Path, n_observations: int
-) -> tuple[tuple[Grouping, ...], NDArray[np.int64] | None]:
-    """Cut the table into its groupings, each a block that lists every observation in order."""
-    columns = _read_table(path, _GROUPS)
-    if len(columns["epoch"]) == 0 or len(columns["epoch"]) % n_observations:
-        raise _damage(path, f"it is not made of blocks of {n_observations} rows")
-    blocks = {name: column.reshape(-1, n_observations) for name, column in columns.items()}
-    for number, observations in enumerate(blocks["observation"]):
-        if not np.array_equal(observations, np.arange(n_observations)):
-            raise _damage(path, f"block {number} does not list every observation in order")
-    groupings = tuple(
-        Grouping(int(epoch[0]), int(step[0]), labels.astype(np.int64))
-        for epoch, step, labels in zip(
-            blocks["epoch"], blocks["step"], blocks["group"], strict=True
-        )
-    )
-    truth = blocks["hidden_state"][0].astype(np.int64)
-    known = bool((truth >= 0).all()) and len(np.unique(truth)) < n_observations
-    return groupings, truth if known else None
-
-
-def _damage(path: Path, what: str) -> StorageError:
-    return StorageError(f"{path} is damaged: {what}. Delete it and go on with `romdp resume`")
-
-
-def _last_line(path: Path) -> str:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+def _last_line(text: str) -> str:
+    lines = (line.strip() for line in reversed(text.splitlines()))
+    return next((line for line in lines if line), "no message")
