@@ -131,7 +131,7 @@ class Experiment:
         n_runs = len(self.worlds) * len(self.observations or (0,)) * len(self.agents) * self.seeds
         if n_runs > _MOST_RUNS:
             raise InvalidInputError(
-                f"this experiment has {n_runs:,} runs, more than {_MOST_RUNS:,}; ask for fewer seeds"
+                f"this experiment has {n_runs:,} runs, more than {_MOST_RUNS:,}; use fewer seeds"
             )
 
     def _cells(self) -> list[tuple[WorldSpec, int]]:
