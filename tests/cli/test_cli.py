@@ -257,18 +257,6 @@ def test_the_first_call_says_that_it_compiles_and_a_second_does_not(tmp_path, wo
     assert first.stdout == second.stdout
 
 
-def test_help_imports_nothing_heavy():
-    code = """
-import sys
-from typer.testing import CliRunner
-from romdp.cli import app
-assert CliRunner().invoke(app, ["--help"]).exit_code == 0
-print([name for name in ("numba", "scipy", "pandas", "matplotlib") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 def test_the_command_is_installed():
     script = os.path.join(os.path.dirname(sys.executable), "romdp")
     if not os.path.exists(script):

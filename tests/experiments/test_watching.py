@@ -19,8 +19,9 @@ def tell_everything(watcher, workers=2):
         watcher.failed(RUNS[2], ERROR)
 
 
-def test_silence():
+def test_silence(capsys):
     tell_everything(Silent())
+    assert capsys.readouterr() == ("", "")
 
 
 def test_plain_lines():

@@ -1,15 +1,14 @@
 """Logs in frames of other libraries: polars, and pandas beside it."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import romdp
 from romdp.core.errors import InvalidInputError
 from romdp.logs import fit
 from romdp.logs.applying import apply_model
-
-pl = pytest.importorskip("polars")
-pd = pytest.importorskip("pandas")
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=15, seed=1)
 SEEN = romdp.simulate(WORLD, "uniform", 8_000, seed=0)

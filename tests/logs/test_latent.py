@@ -3,6 +3,8 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import romdp
@@ -65,8 +67,6 @@ def test_unknown_names_get_an_explicit_answer(model):
 
 
 def test_names_come_in_any_container(model):
-    pa = pytest.importorskip("pyarrow")
-    pd = pytest.importorskip("pandas")
     names = ["page 03", "page 07"]
     expected = model.predict(names).tolist()
     for column in (np.array(names), tuple(names), pa.array(names), pd.Series(names), iter(names)):

@@ -83,7 +83,7 @@ def test_tables_in_memory_are_refused():
 
 @pytest.mark.slow
 def test_a_real_cluster_counts_the_same(files):
-    distributed = pytest.importorskip("distributed")
+    import distributed
     from cluster_cases import cluster
 
     folder, rows = files

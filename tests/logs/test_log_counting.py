@@ -3,6 +3,7 @@ import sys
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
@@ -159,7 +160,6 @@ def test_files_of_every_kind(tmp_path, kind, several_workers):
 
 
 def test_tables_of_every_kind():
-    pd = pytest.importorskip("pandas")
     rows = random_rows(np.random.default_rng(4), 200)
     table = as_table(rows)
     frame = table.to_pandas()

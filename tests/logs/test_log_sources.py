@@ -1,6 +1,7 @@
 import gzip
 import os
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -94,7 +95,6 @@ def test_a_compressed_csv(tmp_path):
 
 
 def test_a_pandas_column_that_mixes_types_is_refused():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"page": ["a", 1, "b"], "paid": [1.0, 2.0, 3.0]})
     refuse(frame, "row 2 of the table, column 'page': 1 is of another type than the values before")
     refuse({"page": [1, 2.5, None, "b"]}, "row 4 of the table, column 'page': 'b' is of another")

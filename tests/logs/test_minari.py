@@ -1,15 +1,13 @@
 """Real Minari datasets, made here: nothing is downloaded."""
 
 import gymnasium
+import minari
 import numpy as np
 import pytest
 
 import romdp
 from romdp.core.errors import InvalidInputError
 from romdp.logs.reading.minari import read_minari
-
-minari = pytest.importorskip("minari")
-pytest.importorskip("h5py")
 
 # Minari warns that nobody gave the address of the code that made the dataset, and so on.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -88,16 +86,6 @@ def test_some_episodes_of_a_dataset(dataset):
     long = made.filter_episodes(lambda episode: len(episode.actions) > 5)
     kept = [episode for episode in episodes if len(episode[1]) > 5]
     assert read_minari(long).lengths.tolist() == [len(done) for _, done, _, _ in kept]
-
-
-def test_a_dataset_of_a_collector(tmp_path, monkeypatch):
-    pytest.importorskip("jax", reason="Minari's DataCollector needs minari[create]")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    env = minari.DataCollector(lake())
-    episodes = walk(env, 60)
-    made = env.create_dataset("lake/collected-v0")
-    assert_read(read_minari(made), episodes)
-    assert romdp.fit(made).n_episodes == 60
 
 
 def test_continuous_observations_are_refused(tmp_path, monkeypatch):

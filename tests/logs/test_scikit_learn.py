@@ -4,19 +4,17 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
 
 import romdp
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.data.trajectory import Trajectory
 from romdp.logs import HiddenStates
-
-sklearn = pytest.importorskip("sklearn")
-from sklearn.base import clone  # noqa: E402
-from sklearn.exceptions import NotFittedError  # noqa: E402
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score  # noqa: E402
-from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import FunctionTransformer  # noqa: E402
-from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
