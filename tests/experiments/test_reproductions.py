@@ -1,9 +1,14 @@
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from romdp.exact.mdp import MDP
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.reproductions import REPRODUCTIONS, Effort
 from romdp.experiments.running import run_experiment
+from romdp.reports import groups_figure, regret_figure
 from romdp.reports.reading import read_results
 
 
@@ -69,3 +74,22 @@ def test_shorter_runs_are_the_beginnings_of_longer_ones(tmp_path, monkeypatch):
         early = long["step"] <= 1000
         assert long["step"][early].tolist() == short["step"].tolist()
         assert long["regret"][early].tolist() == short["regret"].tolist()
+
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+@pytest.mark.skipif(not (RESULTS / "regret").is_dir(), reason="the sdist leaves the runs out")
+@pytest.mark.parametrize("name", ["regret", "regret/dqn", "random-mdps", "random-mdps/dqn"])
+def test_published_figures_can_be_drawn_again(name):
+    """The lines end where the published summary says, and every run is sound."""
+    results = read_results(RESULTS / name)
+    assert (results.missing, results.failures, results.damaged) == ((), (), ())
+    summary = json.loads((RESULTS / name / "summary.json").read_text())
+    figure = regret_figure(results, "pseudo_regret")
+    panels = [axes for axes in figure.axes if axes.lines]
+    for axes, cell in zip(panels, summary["cells"], strict=True):
+        ends = [line.get_ydata()[-1] for line in axes.lines]
+        means = [agent["pseudo_regret"]["mean"] for agent in cell["agents"]]
+        np.testing.assert_allclose(ends, means, rtol=1e-12)
+    groups_figure(results)
