@@ -1,154 +1,278 @@
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import chi2, kstest, ncx2, norm
 
-from romdp.clustering.homogeneity import Homogeneity
+from romdp.clustering.evidence import Evidence
+from romdp.clustering.homogeneity import Homogeneity, JointTest, _two_samples
+from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.exact.romdp import ROMDP
+from romdp.worlds import random_romdp, simulate
 
-LAWS = np.array(
-    [
-        [0.4, 0.3, 0.1, 0.1, 0.05, 0.05],
-        [0.05, 0.05, 0.1, 0.2, 0.3, 0.3],
-        [0.1, 0.1, 0.4, 0.3, 0.05, 0.05],
-    ]
-)
+LABELS = [0, 0, 1, 1, 2, 2]
+MOVES = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.7, 0.1]])
+LAWS = MOVES[:, LABELS] * [0.6, 0.4, 0.5, 0.5, 0.7, 0.3]
 
 
 def _counts(visits, labels, rng, laws=LAWS, rewards=(0.2, 0.2, 0.2)):
-    """Counts of six symbols that lead on as the hidden states that they belong to do."""
+    """Counts of six observations, two of each of three hidden states, under one action."""
     moves = np.array([rng.multinomial(n, laws[x]) for n, x in zip(visits, labels, strict=True)])
     paid = [rng.binomial(n, rewards[x]) for n, x in zip(visits, labels, strict=True)]
     sums = np.array(paid, float)[:, None]
     return Counts(np.array(visits)[:, None], moves[:, None], sums, sums)
 
 
-def _test(counts, level=1e-4, doubt=0.05, resolution=0.5):
-    return Homogeneity(counts, resolution, level, doubt)
+def _test(counts, level=1e-4, resolution=0.3):
+    return JointTest(counts, level, resolution)
 
 
-LABELS = [0, 0, 1, 1, 2, 2]
+def _plain_alike(counts, level, resolution):
+    """The test by its definition, pair by pair and view by view."""
+    moves = counts.dense().transitions.astype(float)
+    size, n_actions = moves.shape[:2]
+    views = [*np.moveaxis(moves, 1, 0), moves.sum(axis=1).T]
+    typical = [max(_plain_typical(rows), 0.02) for rows in views]
+    doubt = 1e-3 / (len(views) + n_actions)
+    alike = np.zeros((size, size), bool)
+    for i in range(size):
+        for j in range(size):
+            parts = [_plain_chi2(rows[i], rows[j]) for rows in views]
+            t, d = (sum(part[k] for part in parts) for k in (0, 1))
+            excess = sum(w / part[2] for w, part in zip(typical, parts, strict=True))
+            objected = any(d > 0 and chi2.sf(t, d) <= doubt for t, d, _ in parts)
+            objected |= any(
+                _plain_reward(counts, i, j, action) <= doubt for action in range(n_actions)
+            )
+            if i == j or d == 0 or objected:
+                continue
+            small = ncx2.cdf(max(t, d), d, resolution * excess) < level
+            alike[i, j] = small and chi2.sf(t, d) > 1e-3
+    return alike
 
 
-def test_symbols_of_one_state_pass_and_others_do_not():
+def _plain_chi2(x, y):
+    n, m = x.sum(), y.sum()
+    if n < 2 or m < 2:
+        return 0.0, 0.0, np.inf
+    seen = x + y > 0
+    pooled = (x + y)[seen] / (n + m)
+    expected = np.array([n * pooled, m * pooled])
+    observed = np.array([x[seen], y[seen]])
+    return ((observed - expected) ** 2 / expected).sum(), seen.sum() - 1, 1 / n + 1 / m
+
+
+def _plain_typical(rows):
+    total = weights = 0.0
+    for i in range(len(rows)):
+        for j in range(i):
+            t, d, rate = _plain_chi2(rows[i], rows[j])
+            if np.isfinite(rate):
+                n, m = rows[i].sum(), rows[j].sum()
+                weight = n / (n + 50) * m / (m + 50)
+                total += weight * (t - d) * rate
+                weights += weight
+    return total / weights if weights else 0.0
+
+
+def _plain_reward(counts, i, j, action):
+    n, m = counts.visits[[i, j], action]
+    gap = abs(counts.reward_means[i, action] - counts.reward_means[j, action])
+    if n < 2 or m < 2 or gap <= 1e-9:
+        return 1.0
+    mean = counts.reward_sums[[i, j], action].sum() / (n + m)
+    variance = counts.reward_squares[[i, j], action].sum() / (n + m) - mean**2
+    return 2 * norm.sf(gap / np.sqrt(variance * (1 / n + 1 / m)))
+
+
+@pytest.mark.parametrize("steps", [200, 2000, 8000, 30_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_test_agrees_with_its_definition(steps, seed):
+    world = random_romdp(3, 2, 9, seed=seed)
+    counts = Counts.from_trajectory(simulate(world, "uniform", steps, seed=seed))
+    for level, resolution in ((1e-4, 0.3), (0.01, 0.6)):
+        expected = _plain_alike(counts, level, resolution)
+        for stored in (counts, counts.sparse()):
+            np.testing.assert_array_equal(_test(stored, level, resolution).alike, expected)
+
+
+def test_the_kernel_is_the_chi_square_of_two_samples():
     rng = np.random.default_rng(0)
-    test = _test(_counts([3000] * 6, LABELS, rng))
-    others = np.array([1, 2, 3, 4, 5])
-    assert test.alike(0, others, 0).tolist() == [True, False, False, False, False]
-    assert test.any_alike(0, np.array([0, 2, 3]))
-    assert not test.any_alike(0, np.array([0, 2, 4]))
+    rows = rng.poisson(rng.gamma(0.4, 4, size=(20, 12))).astype(np.int64)
+    rows[3] = 0
+    first, second = np.triu_indices(20, 1)
+    starts = np.concatenate([[0], np.cumsum((rows > 0).sum(axis=1))])
+    outcomes, counts = np.nonzero(rows)[1], rows[rows > 0]
+    totals = rows.sum(axis=1).astype(float)
+    found = _two_samples(first, second, starts, outcomes, counts, 1, 0, totals)
+    expected = [_plain_chi2(rows[i], rows[j])[:2] for i, j in zip(first, second, strict=True)]
+    np.testing.assert_allclose(np.transpose(found), expected, rtol=1e-12)
+
+
+def test_groups_of_one_state_pass_and_others_do_not():
+    test = _test(_counts([3000] * 6, LABELS, np.random.default_rng(0)))
+    assert test.alike[0].tolist() == [False, True, False, False, False, False]
+    assert Partition(test.classes(np.arange(6))) == Partition(LABELS)
+    assert test.count_states(np.arange(6)) == (3, 3)
+    assert test.count_states(np.array([0, 1, 4])) == (2, 2)
 
 
 def test_what_was_hardly_seen_is_never_known_to_be_alike():
     rng = np.random.default_rng(0)
+    laws = MOVES[:, LABELS] * [1.0, 0.0, 0.5, 0.5, 0.7, 0.3]  # and hardly ever reached
     for seen in (0, 1, 2, 5, 20):
-        test = _test(_counts([3000, seen, 3000, 3000, 3000, 3000], LABELS, rng))
-        assert not test.alike(0, np.array([1]), 0).any()
-        assert not test.alike(0, np.array([0]), 1).any()
+        test = _test(_counts([3000, seen, 3000, 3000, 3000, 3000], LABELS, rng, laws))
+        assert not test.alike[1].any()
+    # Nor is it known to be different: the number of states is not certain.
+    least, most = test.count_states(np.array([0, 1, 2, 3]))
+    assert (least, most) == (2, 3)
 
 
 @pytest.mark.parametrize("visits", [30, 100, 300, 1000, 3000])
 def test_different_states_are_never_called_alike(visits):
-    # 100 trials at level 1e-4 at the distance that counts as none; these are twice as far, so
-    # the chance of even one false alarm is below 1e-6.
+    # 100 trials at level 1e-4 at the difference to be ruled out; these are farther apart, so the
+    # chance of even one false alarm is below 1e-4.
     rng = np.random.default_rng(visits)
     laws = LAWS.copy()
-    laws[2] = 0.4 * LAWS[0] + 0.6 * LAWS[2]
+    laws[2] = 0.3 * LAWS[0] + 0.7 * LAWS[2]
     for _ in range(100):
         test = _test(_counts([visits] * 6, LABELS, rng, laws))
-        assert not test.alike(0, np.array([2, 3, 4, 5]), 0).any()
+        assert not test.alike[:2, 2:].any()
 
 
 def test_chances_are_uniform_for_equal_laws():
     rng = np.random.default_rng(1)
-    chances = [
-        _test(_counts([400, 150, 5, 5, 5, 5], LABELS, rng))
-        ._next(0)
-        .compare(np.array([1]), np.array([0]))
-        .p_values()[0, 0]
-        for _ in range(400)
-    ]
+    chances = []
+    for _ in range(400):
+        test = _test(_counts([400, 150, 5, 5, 5, 5], LABELS, rng))
+        view = test._views[0]
+        t, d = _two_samples(np.array([0]), np.array([1]), *view[:6])
+        chances.append(chi2.sf(t[0], d[0]))
     # A right law gives a Kolmogorov distance above 0.12 once in 50,000 times (n = 400).
     assert kstest(chances, "uniform").statistic < 0.12
 
 
-def test_true_groups_are_rarely_contradicted():
-    rng = np.random.default_rng(2)
-    wrong = 0
-    for _ in range(200):
-        test = _test(_counts([500, 200, 300, 300, 300, 300], LABELS, rng))
-        wrong += bool(test.contradicted(np.array([1]), 0).any())
-    # At most 5 % by construction (Bonferroni): more than 24 of 200 once in 10,000 times.
-    assert wrong <= 24
+def test_rewards_alone_object():
+    """States 0 and 2 move alike and are reached alike."""
+    moves = np.array([[0.4, 0.2, 0.4], [0.15, 0.7, 0.15], [0.4, 0.2, 0.4]])
+    laws = moves[:, LABELS] / 2
+    for rewards, expected in (((0.2, 0.2, 0.4), False), ((0.2, 0.2, 0.2), True)):
+        counts = _counts([2000] * 6, LABELS, np.random.default_rng(3), laws, rewards)
+        assert _test(counts).alike[0, 4] == expected
 
 
-def test_rewards_alone_contradict():
-    rng = np.random.default_rng(3)
-    laws = np.array([LAWS[0], LAWS[1], LAWS[0]])
-    counts = _counts([2000] * 6, LABELS, rng, laws, rewards=(0.2, 0.2, 0.4))
-    test = _test(counts)
-    assert test.alike(0, np.array([4]), 0).all()
-    assert test.contradicted(np.array([1, 4]), 0).tolist() == [False, True]
-
-
-def test_what_came_before_alone_contradicts():
-    # Symbols 0 and 1 lead to the same, but are entered from different symbols.
+def test_what_came_before_alone_objects():
+    """Observations 0 and 1 lead to the same, but are reached from different ones."""
     moves = np.zeros((4, 1, 4), int)
     moves[:, 0] = [[0, 0, 500, 500], [0, 0, 500, 500], [900, 100, 0, 0], [100, 900, 0, 0]]
     zeros = np.zeros((4, 1))
-    test = _test(Counts(moves.sum(axis=2), moves, zeros, zeros))
-    assert test.contradicted(np.array([1]), 0).all()
+    assert not _test(Counts(moves.sum(axis=2), moves, zeros, zeros)).alike.any()
     moves[2:, 0, :2] = 500
+    assert _test(Counts(moves.sum(axis=2), moves, zeros, zeros)).alike[0, 1]
+
+
+def test_where_all_are_alike_the_typical_difference_has_a_floor():
+    test = _test(_counts([10**6] * 6, [0] * 6, np.random.default_rng(6)))
+    assert test.classes(np.arange(6)).size == 6
+    assert test.alike.sum() == 30
+
+
+def test_certain_moves_are_compared():
+    """States 0 and 1 lead to observations 4 and 5 for sure, and these back to either."""
+    moves = np.zeros((6, 1, 6), int)
+    moves[:2, 0, 4] = moves[2:4, 0, 5] = 1000
+    moves[4:, 0, :4] = [500, 500, 500, 500]
+    moves[5, 0, :4] = [800, 800, 200, 200]
+    zeros = np.zeros((6, 1))
     test = _test(Counts(moves.sum(axis=2), moves, zeros, zeros))
-    assert not test.contradicted(np.array([1]), 0).any()
+    assert Partition(test.classes(np.arange(6))) == Partition([0, 0, 1, 1, 2, 3])
 
 
-def test_certain_laws_can_be_compared():
-    moves = np.zeros((4, 1, 4), int)
-    moves[[0, 1, 2, 3], 0, [2, 2, 3, 0]] = 1000
-    ones = np.full((4, 1), 1000.0)
-    test = _test(Counts(moves.sum(axis=2), moves, ones, ones))
-    assert test.alike(0, np.array([1, 2]), 0).tolist() == [True, False]
-    assert test.contradicted(np.array([1, 2]), 0).tolist() == [False, True]
+# The clusterer.
 
 
-def test_typical_difference_is_the_mean_over_pairs():
-    rng = np.random.default_rng(5)
-    test = _test(_counts([200_000] * 6, LABELS, rng), resolution=1.0)
-    laws = LAWS[LABELS]
-    pairs = [((laws[i] - laws[j]) ** 2).sum() for i in range(6) for j in range(i)]
-    # Each law is known to 0.001 in length.
-    assert test.tolerance(0) == pytest.approx(np.mean(pairs), abs=0.005)
+def _regroup(homogeneity, counts, previous=None, step=None):
+    start = Partition.singletons(counts.n_observations) if previous is None else previous
+    evidence = Evidence(counts, step=step or counts.n_steps)
+    return homogeneity.regroup(evidence, start, np.random.default_rng(0))
 
 
-def test_where_all_are_alike_the_difference_has_a_floor():
-    rng = np.random.default_rng(6)
-    test = _test(_counts([10**6] * 6, [0] * 6, rng))
-    assert test.tolerance(0) > 0
-    assert test.alike(0, np.arange(1, 6), 0).all()
+@pytest.mark.parametrize("seed", range(6))
+def test_hidden_states_are_found_and_never_mixed(seed):
+    """At delta = 0.05 over all looks; none of 200 other worlds was grouped wrongly."""
+    world = random_romdp(4, 3, 20, seed=seed)
+    truth = Partition(world.labels)
+    found = Partition.singletons(20)
+    for steps in (300, 1000, 3000, 10_000, 50_000):
+        counts = Counts.from_trajectory(simulate(world, "uniform", steps, seed=seed))
+        found = _regroup(Homogeneity(), counts, found)
+        assert found.refines(truth)
+    assert found == truth
 
 
-def test_the_anchor_is_the_symbol_seen_most():
-    rng = np.random.default_rng(7)
-    test = _test(_counts([10, 50, 30, 20, 20, 20], LABELS, rng))
-    assert test.anchor(0, np.array([0, 2, 3])) == 2
+def nearly_equal(n_observations, seed, columns=False):
+    """A world whose states 0 and 1 move, and with ``columns`` are reached, nearly alike."""
+    base = random_romdp(5, 4, n_observations, seed=seed)
+    transition = base.transition.copy()
+    transition[1] = 0.85 * transition[0] + 0.15 * transition[1]
+    if columns:
+        both = transition[..., 0] + transition[..., 1]
+        share = 0.5 + 0.15 * (transition[..., 0] / both - 0.5)
+        transition[..., 0], transition[..., 1] = share * both, (1 - share) * both
+    return ROMDP(transition, base.reward, base.emission)
 
 
-def test_sparse_counts_give_the_same_answers(monkeypatch):
-    counts = _counts([800] * 6, LABELS, np.random.default_rng(8))
-    dense, sparse = _test(counts), _test(counts.sparse())
-    others = np.arange(1, 6)
-    dense.contradicted(others, 0)  # reads all laws
-    monkeypatch.setattr("romdp.clustering.homogeneity._DENSE", 0)
-    assert dense.tolerance(0) == pytest.approx(sparse.tolerance(0))
-    np.testing.assert_array_equal(dense.alike(0, others, 0), sparse.alike(0, others, 0))
-    np.testing.assert_array_equal(dense.contradicted(others, 0), sparse.contradicted(others, 0))
+@pytest.mark.parametrize("columns", [False, True])
+def test_nearly_equal_states_are_not_merged(columns):
+    for seed in range(3):
+        world = nearly_equal(15, seed, columns)
+        for steps in (2000, 10_000, 40_000):
+            counts = Counts.from_trajectory(simulate(world, "uniform", steps, seed=seed))
+            assert _regroup(Homogeneity(), counts).refines(Partition(world.labels))
 
 
-def test_certain_laws_that_differ_contradict_once_seen_often():
-    for visits, expected in ((2, False), (50, True)):
-        moves = np.zeros((4, 1, 4), int)
-        moves[[0, 1, 2, 3], 0, [2, 3, 0, 1]] = visits
-        zeros = np.zeros((4, 1))
-        laws = _test(Counts(moves.sum(axis=2), moves, zeros, zeros))._next(0)
-        chance = laws.compare(np.array([1]), np.array([0])).p_values()[0, 0]
-        assert (chance < 1e-3) == expected
+def test_the_level_falls_with_steps_and_groups():
+    counts = _counts([600] * 6, LABELS, np.random.default_rng(0))
+    early = JointTest.at_step(counts, 1, 0.3, 0.06)
+    assert early._level == pytest.approx(0.01)
+    late = JointTest.at_step(counts, 2**9, 0.3, 0.06)
+    assert late._level == pytest.approx(0.0001)
+
+
+def test_delta_and_resolution_decide_how_much_data_is_needed():
+    counts = _counts([150] * 6, LABELS, np.random.default_rng(1))
+    merged = [
+        _regroup(Homogeneity(resolution, delta), counts).n_clusters
+        for resolution, delta in ((0.5, 0.5), (0.5, 1e-12), (0.02, 0.5))
+    ]
+    assert merged[0] == 3
+    assert merged[1] > 3
+    assert merged[2] > 3
+
+
+def test_a_known_number_of_states_is_never_undercut():
+    counts = _counts([3000] * 6, LABELS, np.random.default_rng(0))
+    assert _regroup(Homogeneity(n_states=3), counts).n_clusters == 3
+    assert _regroup(Homogeneity(n_states=4), counts) == Partition.singletons(6)
+    final = Partition([0, 1, 2, 3, 3, 3])
+    assert _regroup(Homogeneity(n_states=4), counts, final) is final
+
+
+def test_groups_so_far_stay_together_and_unseen_observations_stay_out():
+    counts = _counts([3000] * 6, LABELS, np.random.default_rng(0))
+    found = _regroup(Homogeneity(), counts, Partition([0, 1, 2, 2, 3, 4]))
+    assert found == Partition(LABELS)
+    found = _regroup(Homogeneity(), counts, Partition([0, 1, 2, 3, 4, -1]))
+    assert found == Partition([0, 0, 1, 1, 2, -1])
+
+
+def test_nothing_seen_changes_nothing():
+    assert _regroup(Homogeneity(), Counts.zeros(4, 2), step=1) == Partition.singletons(4)
+    nothing = Partition.unseen(3)
+    assert _regroup(Homogeneity(), Counts.zeros(3, 2), nothing, step=1) == nothing
+
+
+def test_settings_are_checked():
+    for bad in ({"resolution": 0}, {"resolution": 1.5}, {"delta": 0}, {"n_states": 0}):
+        with pytest.raises(InvalidInputError, match=next(iter(bad))):
+            Homogeneity(**bad)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from romdp.clustering.spectral.moments import Moments, estimate_rank, truncated_svd
+from romdp.clustering.spectral.moments import Moments, threshold_rank, truncated_svd
 from romdp.clustering.spectral.population import exact_views
 from romdp.core.errors import InvalidInputError
 from romdp.data.trajectory import Trajectory
@@ -66,7 +66,7 @@ def test_large_matrices_are_sparse_and_equal(monkeypatch):
     assert scipy.sparse.issparse(sparse)
     np.testing.assert_allclose(sparse.toarray(), dense)
     # The rank must not depend on the form, but for the draws of the noise.
-    assert estimate_rank(moments, np.random.default_rng(0)).rank == 1
+    assert threshold_rank(moments, np.random.default_rng(0)).rank == 1
 
 
 def test_partial_decomposition_agrees_with_the_full_one():
@@ -86,21 +86,20 @@ def test_rank_of_exact_moments_is_the_number_of_hidden_states(seed):
     policy = np.eye(3)[np.random.default_rng(seed).integers(3, size=15)]
     for action in range(3):
         views = exact_views(world, policy, action)
-        found = estimate_rank(views.moments(), np.random.default_rng(0))
+        found = threshold_rank(views.moments(), np.random.default_rng(0))
         assert found.rank == len(views.states)
 
 
 def test_rank_is_found_once_the_noise_is_small_and_never_above_the_truth():
     # Smallest singular value 0.0098, noise 0.9 / sqrt(nu): 5 standard deviations at the end.
     world = random_romdp(4, 1, 12, seed=0)
-    smallest = estimate_rank(
+    smallest = threshold_rank(
         exact_views(world, np.ones((12, 1)), 0).moments(), np.random.default_rng(0)
     ).singular_values[3]
     ranks = []
     for steps in (100, 1000, 300_000):
         triples = Triples.from_trajectory(simulate(world, "uniform", steps, seed=1))
-        found = estimate_rank(Moments.from_triples(triples, 0), np.random.default_rng(0))
-        assert found.threshold >= found.noise > 0
+        found = threshold_rank(Moments.from_triples(triples, 0), np.random.default_rng(0))
         ranks.append(found.rank)
     assert found.threshold < smallest
     assert ranks == sorted(ranks)
@@ -116,17 +115,22 @@ def test_noise_is_that_of_the_sampling():
         triples = Triples.from_trajectory(simulate(world, "uniform", 20_000, seed=seed))
         moments = Moments.from_triples(triples, 0)
         errors.append(np.linalg.norm(moments.second(2, 3) - exact, 2))
-        estimates.append(estimate_rank(moments, np.random.default_rng(seed)).noise)
+        found = threshold_rank(moments, np.random.default_rng(seed), epsilon=0.0)
+        estimates.append(found.threshold)
     # The estimate is the largest of eight draws. Over 10 seeds the ratio of the means lies in
     # [1, 1.9] for independent samples; a chain that mixes slower adds to the error.
     assert 0.6 < np.mean(estimates) / np.mean(errors) < 2.5
 
 
-def test_a_given_rank_is_used_as_far_as_the_matrix_allows():
+def test_a_given_g_makes_the_threshold_of_the_paper_and_there_may_be_no_rank():
     moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
-    assert estimate_rank(moments, np.random.default_rng(0), rank=2).rank == 2
-    n_rows = moments.shape[1]
-    assert estimate_rank(moments, np.random.default_rng(0), rank=99).rank == n_rows
+    nu = moments.n_samples
+    found = threshold_rank(moments, np.random.default_rng(0), g=0.3, epsilon=0.25)
+    assert found.threshold == pytest.approx(0.3 / nu**0.25)
+    assert found.rank == np.count_nonzero(
+        np.linalg.svd(moments.second(2, 3), compute_uv=False) > found.threshold
+    )
+    assert threshold_rank(moments, np.random.default_rng(0), g=100.0).rank == 0
 
 
 def test_resampling_keeps_the_symbols_and_the_mean():

@@ -23,7 +23,9 @@ def _plain(counts, reward_widths, transition_widths):
             gap = np.abs(laws[i] - laws[j]).sum(axis=1)
             far = (gap > transition_widths[i] + transition_widths[j]) & known
             means = np.abs(counts.reward_means[i] - counts.reward_means[j])
-            if not far.any() and not (means > reward_widths[i] + reward_widths[j]).any():
+            paid = (counts.visits[i] > 0) & (counts.visits[j] > 0)
+            unlike = (means > reward_widths[i] + reward_widths[j]) & paid
+            if not far.any() and not unlike.any():
                 component[component == component[i]] = component[j]
     return Partition(component)
 
@@ -139,3 +141,17 @@ def test_bad_settings_are_refused():
         Overlap(2, factor=-1)
     with pytest.raises(InvalidInputError, match="Bernstein"):
         Overlap(2, confidence=Bernstein())
+
+
+def test_an_action_never_tried_tells_nothing_apart():
+    """Two identical observations; the second action was tried at the first one alone."""
+    moves = np.zeros((3, 2, 3), int)
+    moves[:2, 0] = [0, 0, 500]
+    moves[2, 0] = [250, 250, 0]
+    moves[0, 1] = [0, 0, 500]
+    visits = moves.sum(axis=2)
+    counts = Counts(visits, moves, 0.9 * visits, 0.9 * visits)
+    found = Overlap(2, Hoeffding(scale=0.001)).regroup(
+        Evidence(counts, step=2000), Partition.singletons(3), np.random.default_rng(0)
+    )
+    assert found == Partition([0, 0, 1])

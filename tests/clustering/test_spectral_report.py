@@ -17,7 +17,7 @@ def _report(**changes):
         columns=np.full((5, 2), 0.2),
         bounds=np.full((5, 2), 0.03),
         groups=((0, 1),),
-        refused=(Refusal((2, 3), "other laws than symbol 2"),),
+        refused=(Refusal((2, 3), "two columns claim (2,)"),),
     )
     idle = ActionReport(1, 0, np.arange(0), note="never taken")
     fields = {
@@ -37,7 +37,7 @@ def test_it_prints_what_was_found_and_refused():
     assert " ".join(lines[2].split()) == "0 12,345 5 2 0.125 0.01 40 0.05 0.03 1"
     assert " ".join(lines[3].split()) == "1 0 0 - - - - - - 0"
     assert "action 0: grouped {0, 1}" in lines
-    assert "action 0: refused {2, 3}: other laws than symbol 2" in lines
+    assert "action 0: refused {2, 3}: two columns claim (2,)" in lines
     assert "action 1: never taken" in lines
     assert lines[-1].startswith("result: Partition(5 observations in 4 groups")
     assert "true world" not in text

@@ -2,6 +2,8 @@ import pytest
 
 import romdp
 from romdp.agents.planners import Optimism, Posterior
+from romdp.clustering.homogeneity import Homogeneity
+from romdp.clustering.overlap import Overlap
 from romdp.clustering.simple import Chain, Known, Singletons
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError, UnknownNameError
@@ -52,25 +54,38 @@ def test_sl_ucrl_is_told_the_number_of_states_unless_unknown(name):
     overlap = told.clusterers[-1]
     assert (overlap.n_states, overlap.confidence) == (3, Hoeffding(0.3, "jaksch"))
     untold = make_agent(name, WORLD, Settings(unknown_states=True)).clusterer
-    assert isinstance(untold, Spectral)
+    parts = untold.clusterers if isinstance(untold, Chain) else (untold,)
+    assert not any(isinstance(part, Overlap) for part in parts)
+
+
+@pytest.mark.parametrize("name", ["sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix"])
+def test_delta_reaches_every_part(name):
+    agent = make_agent(name, WORLD, Settings(delta=0.003))
+    assert agent.planner.delta == 0.003
+    assert [part.delta for part in agent.clusterer.clusterers] == [0.003] * len(
+        agent.clusterer.clusterers
+    )
 
 
 def test_the_papers_own_has_nothing_of_ours():
     agent = make_agent("sl-ucrl-paper", WORLD, Settings(constant=2.5, unknown_states=True))
-    assert agent.clusterer == Spectral(solver="power", bound="constant", constant=2.5, verify=False)
+    assert agent.clusterer == Spectral.paper(2.5)
     assert agent.counting == "paper"
     assert make_agent("sl-ucrl", WORLD).counting == "pooled"
 
 
 def test_the_matrix_method():
     agent = make_agent("sl-ucrl-matrix", WORLD, Settings(unknown_states=True))
-    assert agent.clusterer == Spectral(method="matrix")
+    assert agent.clusterer == Chain(Homogeneity(), Spectral(method="matrix"))
+    told = make_agent("sl-ucrl-matrix", WORLD).clusterer
+    assert told.clusterers[1] == Spectral(method="matrix", n_states=3)
 
 
 def test_an_mdp_has_no_states_to_tell_and_the_factor_of_the_appendix():
     agent = make_agent("sl-ucrl", MDP)
-    assert agent.clusterer == Spectral(factor=0.5, verify=False)
-    assert make_agent("sl-ucrl", MDP, Settings(factor=1.0)).clusterer == Spectral()
+    assert agent.clusterer == Spectral(factor=0.5, rank_step="threshold", decay=6.0)
+    exact = make_agent("sl-ucrl", MDP, Settings(factor=1.0)).clusterer
+    assert exact == Chain(Homogeneity(), Spectral())
 
 
 def test_only_the_oracles_know_the_labels():

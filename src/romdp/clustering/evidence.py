@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
+from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
@@ -50,3 +51,35 @@ class Clusterer(Protocol):
     ) -> Partition:
         """Group the observations, given what was seen and the grouping so far."""
         ...
+
+
+def group_counts(evidence: Evidence, grouping: Partition) -> Counts:
+    """Return the pair counts of the groups, whether observations or groups were counted."""
+    counts = evidence.counts
+    if counts.n_observations == grouping.n_clusters:
+        return counts
+    _check_size("counts", counts.n_observations, grouping)
+    return counts.group(grouping)
+
+
+def group_triples(evidence: Evidence, grouping: Partition) -> Triples:
+    """Return the triples of the groups, whether observations or groups were counted."""
+    triples = evidence.triples
+    if triples is None:
+        raise InvalidInputError(
+            "the evidence holds no triples, which spectral learning reads; count them, as an "
+            'agent does for a clusterer whose needs name "triples"'
+        )
+    if triples.n_observations == grouping.n_clusters:
+        return triples
+    _check_size("triples", triples.n_observations, grouping)
+    return triples.relabel(grouping)
+
+
+def _check_size(what: str, size: int, grouping: Partition) -> None:
+    if size != grouping.n_observations:
+        raise InvalidInputError(
+            f"the {what} have {size} observations, but the grouping so far has "
+            f"{grouping.n_observations} observations in {grouping.n_clusters} groups; "
+            "count either the observations or the groups"
+        )

@@ -1,7 +1,7 @@
 """Minimal clustering: merge what confidence intervals cannot tell apart.
 
 This is the paper's ``app:further.clustering``. The graph starts with an edge between any two
-symbols. An edge is deleted where, for some action,
+groups. An edge is deleted where, for some action,
 
     |r(s, a) - r(s', a)| > d_r(s, a) + d_r(s', a)   or
     ||p(. | s, a) - p(. | s', a)||_1 > d_p(s, a) + d_p(s', a).
@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.evidence import Evidence
-from romdp.clustering.symbols import symbol_counts
+from romdp.clustering.evidence import Evidence, group_counts
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import real_number, whole_number
@@ -48,7 +47,8 @@ class Overlap:
     -----
     Observations of one hidden state keep their edges with high probability, so components only
     ever join hidden states that are not told apart yet: there are X at most. Without enough
-    data there are fewer, and nothing happens.
+    data there are fewer, and nothing happens. An action that was never tried at a group says
+    nothing about it.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Overlap:
         """Return the hidden states if the data tell them apart, else what was before."""
         if previous.n_clusters <= self.n_states:
             return previous
-        counts = symbol_counts(evidence, previous)
+        counts = group_counts(evidence, previous)
         widths = self.confidence.widths(
             counts, evidence.step, self.delta, n_observations=previous.n_observations
         )
@@ -102,7 +102,7 @@ class Overlap:
 def overlapping(
     counts: Counts, reward_widths: Floats, transition_widths: Floats, at_least: int = 1
 ) -> Ints:
-    """Return a label for each symbol's component of the graph of overlapping intervals.
+    """Return a label for each group's component of the graph of overlapping intervals.
 
     Once fewer than ``at_least`` components are left the search stops; the labels then describe
     what had been joined so far.
@@ -110,8 +110,11 @@ def overlapping(
     matrix = counts.matrix()
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
+    means = np.where(
+        counts.visits > 0, counts.reward_means, np.nan
+    )  # NaN is never far from anything
     return _components(
-        counts.reward_means,
+        means,
         matrix.indptr,
         matrix.indices,
         matrix.data,
@@ -133,7 +136,7 @@ def _separated(
     reward_widths: Floats,
     transition_widths: Floats,
 ) -> bool:
-    """Tell whether some action tells two symbols apart; stops at the first proof."""
+    """Tell whether some action tells two groups apart; stops at the first proof."""
     n_actions = means.shape[1]
     for a in range(n_actions):
         if abs(means[i, a] - means[j, a]) > reward_widths[i, a] + reward_widths[j, a]:
@@ -175,21 +178,21 @@ def _components(
     transition_widths: Floats,
     at_least: int,
 ) -> Ints:
-    """Join symbols that are not separated (union-find).
+    """Join groups that are not separated (union-find).
 
     Only pairs not joined already are compared: pairs in one hidden state are joined after one
     full comparison each, and pairs of different states separate after a few outcomes.
     """
-    n_symbols, n_actions = means.shape
-    totals = np.zeros((n_symbols, n_actions))
-    for i in range(n_symbols):
+    n_groups, n_actions = means.shape
+    totals = np.zeros((n_groups, n_actions))
+    for i in range(n_groups):
         for a in range(n_actions):
             row = i * n_actions + a
             for p in range(starts[row], starts[row + 1]):
                 totals[i, a] += counts[p]
-    root = np.arange(n_symbols)
-    left = n_symbols
-    for i in range(n_symbols):
+    root = np.arange(n_groups)
+    left = n_groups
+    for i in range(n_groups):
         for j in range(i):
             mine = i
             while root[mine] != mine:
@@ -209,8 +212,8 @@ def _components(
                 break
         if left < at_least:
             break
-    labels = np.empty(n_symbols, np.int64)
-    for i in range(n_symbols):
+    labels = np.empty(n_groups, np.int64)
+    for i in range(n_groups):
         place = i
         while root[place] != place:
             place = root[place]

@@ -80,22 +80,19 @@ def _sl_ucrl(world: ROMDP, settings: Settings, n_states: int | None, factor: flo
 
 
 def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    spectral = Spectral(
-        solver="power", bound="constant", constant=settings.constant, factor=factor, verify=False
-    )
     return SLUCRL(
         n_states,
         settings.confidence,
         settings.delta,
-        spectral=spectral,
+        spectral=Spectral.paper(settings.constant, delta=settings.delta, factor=factor),
         factor=factor,
         counting="paper",
+        homogeneity=False,
     )
 
 
 def _sl_ucrl_matrix(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    spectral = Spectral(method="matrix", factor=factor, verify=factor == 1.0)
-    return SLUCRL(n_states, settings.confidence, settings.delta, spectral=spectral, factor=factor)
+    return SLUCRL(n_states, settings.confidence, settings.delta, factor=factor, method="matrix")
 
 
 AGENTS: dict[str, Maker] = {

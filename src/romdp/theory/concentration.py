@@ -17,6 +17,30 @@ def triple_log(n_observations: int, delta: float) -> float:
     return math.log(2) + 1.5 * math.log(n_observations) - math.log(delta)
 
 
+def pair_error(speed: float, n_observations: int, samples: float, delta: float) -> float:
+    """Return how far K_{p,q} may be off in spectral norm (``eq:perterbationM_2``, first half).
+
+    ``G / (1 - theta) (1 + 1 / sqrt(2 nu)) sqrt(8 log(2 Y / delta) / nu)``: the printed formula with
+    c = 1 / nu, as the text after it says. ``speed`` is G / (1 - theta).
+    """
+    return _moment_error(speed, math.log(2 * n_observations) - math.log(delta), samples)
+
+
+def triple_error(speed: float, n_observations: int, samples: float, delta: float) -> float:
+    """Return how far a third moment may be off in spectral norm (the second half).
+
+    As `pair_error`, with log(2 Y^(3/2) / delta). The bound is on the moment of the views, before
+    they are made symmetric; the norm is that of the tensor unfolded into a matrix.
+    """
+    return _moment_error(speed, triple_log(n_observations, delta), samples)
+
+
+def _moment_error(speed: float, price: float, samples: float) -> float:
+    if math.isinf(samples):
+        return 0.0
+    return speed * (1 + 1 / math.sqrt(2 * samples)) * math.sqrt(8 * price / samples)
+
+
 def decomposition_error(view: View, n_observations: int, samples: float, delta: float) -> Magnitude:
     """Return the epsilon-tilde of ``lem:concentration``.
 

@@ -34,10 +34,11 @@ class View:
     omega
         The smallest non-zero P(x = i | a = l).
     sigma_first, sigma_second, sigma_third
-        The smallest non-zero singular values of V_1, V_2 and V_3, the laws of the observation
-        before, at and after the action given the hidden state at it (``eq:v2toO``).
+        The singular values number X^(l) of V_1, V_2 and V_3, the laws of the observation before,
+        at and after the action given the hidden state at it (``eq:v2toO``); 0 where there are
+        fewer that are not zero.
     sigma_pairs
-        sigma_r: the smallest non-zero singular value of K_{2,3} (``eq:rankcondition``).
+        sigma_r: the same of K_{2,3} (``eq:rankcondition``).
     mixing
         Of the hidden chain under the policy; None if it is periodic.
     """
@@ -169,10 +170,10 @@ def _views(world: ROMDP, blocks: _Blocks) -> Views:
         return View(
             n_states=len(states),
             omega=float(omega.min()),
-            sigma_first=_smallest(before[:, states] / law[states]),
+            sigma_first=least_singular_value(before[:, states] / law[states], len(states)),
             sigma_second=float(second.min()),
-            sigma_third=_smallest(third),
-            sigma_pairs=_smallest((omega * second)[:, None] * third),
+            sigma_third=least_singular_value(third, len(states)),
+            sigma_pairs=least_singular_value((omega * second)[:, None] * third, len(states)),
             mixing=found,
         )
 
@@ -190,7 +191,13 @@ def _emission_norms(world: ROMDP) -> Floats:
     return np.sqrt(np.bincount(world.labels, world.observation_chance**2, world.n_states))
 
 
-def _smallest(matrix: Floats) -> float:
-    """Return the smallest non-zero singular value."""
+def least_singular_value(matrix: Floats, rank: int) -> float:
+    """Return the singular value number ``rank``, or 0 where the matrix has a smaller rank.
+
+    The paper's sigma_min is the smallest that is not zero. But the decomposition needs as many as
+    there are hidden states: where one is missing it cannot work, and bounds must say so.
+    """
     values = np.linalg.svd(matrix, compute_uv=False)
-    return float(values[values > _ZERO * values[0]][-1])
+    if len(values) < rank or values[rank - 1] <= _ZERO * values[0]:
+        return 0.0
+    return float(values[rank - 1])

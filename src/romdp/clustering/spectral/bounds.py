@@ -9,6 +9,7 @@ ours and the default.
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,41 +18,61 @@ from romdp.clustering.spectral.factors import Factors, matrix_factors, tensor_fa
 from romdp.clustering.spectral.moments import Moments
 from romdp.clustering.spectral.population import Views
 from romdp.core.errors import StructureError
+from romdp.exact.chains import Mixing
 from romdp.theory.concentration import concentration_bound, triple_log
-from romdp.theory.views import View
+from romdp.theory.views import View, least_singular_value
 
 Floats = NDArray[np.float64]
 
 
-def constant_bound(constant: float, n_symbols: int, n_samples: float, delta: float) -> float:
+def constant_bound(constant: float, n_groups: int, n_samples: float, delta: float) -> float:
     """Return ``C sqrt(log(2 Y^(3/2) / delta) / nu)`` (``eq:BO``).
 
     Examples
     --------
-    >>> round(constant_bound(1.0, n_symbols=30, n_samples=10_000, delta=0.05), 4)
+    >>> round(constant_bound(1.0, n_groups=30, n_samples=10_000, delta=0.05), 4)
     0.0296
     """
-    return constant * math.sqrt(triple_log(n_symbols, delta) / n_samples)
+    return constant * math.sqrt(triple_log(n_groups, delta) / n_samples)
 
 
-def theory_bound(views: Views, n_symbols: int, n_samples: float, delta: float) -> float:
-    """Return B_O of ``eq:epst1`` with the constants of the world itself: IT USES THE TRUTH.
+def theory_bound(view: View, n_groups: int, n_samples: float, delta: float) -> float:
+    """Return B_O of ``eq:epst1``; with the constants of the world itself IT USES THE TRUTH.
 
-    The number of samples from which ``lem:concentration`` promises it contains a constant C_1 that
-    the paper does not give, so it is not checked.
+    It is infinite where V_1 has not the full rank, so that the method cannot work.
     """
-    first, second, third = (
-        _least_singular_value(v) for v in (views.first, views.second, views.third)
+    return float(concentration_bound(view, n_groups, n_samples, delta))
+
+
+def true_view(views: Views) -> View:
+    """Return the constants of exact views: omega, the singular values, mixing."""
+    pairs = (views.second * views.chance) @ views.third.T
+    return _view(views.chance, views.first, views.second, views.third, pairs, views.mixing)
+
+
+def estimated_view(moments: Moments, factors: Factors) -> View:
+    """Return the constants of a decomposition at hand, which stand in for the unknown ones.
+
+    As ``K_p2 = V_p diag(omega) V_2'``, an estimate of V_2 gives one of V_1 and of V_3.
+    """
+    inverse = np.linalg.pinv(factors.columns).T / factors.chance
+    first, third = (np.asarray(moments.second(p, 2) @ inverse) for p in (1, 3))
+    return _view(factors.chance, first, factors.columns, third, moments.second(2, 3), None)
+
+
+def _view(
+    chance: Floats, first: Floats, second: Floats, third: Floats, pairs: Any, mixing: Mixing | None
+) -> View:
+    rank = len(chance)
+    return View(
+        rank,
+        float(chance.min()),
+        least_singular_value(first, rank),
+        least_singular_value(second, rank),
+        least_singular_value(third, rank),
+        least_singular_value(pairs, rank),
+        mixing,
     )
-    omega = float(views.chance.min())
-    view = View(views.states.size, omega, first, second, third, math.nan, views.mixing)
-    return float(concentration_bound(view, n_symbols, n_samples, delta))
-
-
-def _least_singular_value(matrix: Floats) -> float:
-    """Return the smallest non-zero singular value."""
-    values = np.linalg.svd(matrix, compute_uv=False)
-    return float(values[values > 1e-12 * values[0]][-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

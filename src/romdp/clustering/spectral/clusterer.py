@@ -5,44 +5,57 @@ third moment, V_2, its entries that are non-zero with high probability, and the 
 """
 
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from romdp.clustering.evidence import Evidence
-from romdp.clustering.homogeneity import Homogeneity
-from romdp.clustering.spectral.bounds import bootstrap, constant_bound, theory_bound
-from romdp.clustering.spectral.claims import settle
+from romdp.clustering.evidence import Evidence, group_counts, group_triples
+from romdp.clustering.homogeneity import JointTest
+from romdp.clustering.spectral.bounds import (
+    bootstrap,
+    constant_bound,
+    estimated_view,
+    theory_bound,
+    true_view,
+)
 from romdp.clustering.spectral.decomposition import SOLVERS
 from romdp.clustering.spectral.factors import Factors, matrix_factors, separated, tensor_factors
-from romdp.clustering.spectral.moments import Moments, estimate_rank
+from romdp.clustering.spectral.moments import Moments, threshold_rank
 from romdp.clustering.spectral.population import exact_views
-from romdp.clustering.spectral.report import ActionReport, SpectralReport
-from romdp.clustering.symbols import symbol_counts, symbol_triples
+from romdp.clustering.spectral.report import ActionReport, Group, Refusal, SpectralReport
 from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.validation import choice, real_number, whole_number
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
 from romdp.exact.romdp import ROMDP
+from romdp.theory.concentration import enough_samples, pair_error, rank_samples
+from romdp.theory.views import View
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _METHODS = ("tensor", "matrix")
 _BOUNDS = ("estimated", "constant", "theory")
+_RANK_STEPS = ("certified", "threshold")
 _LEAST_LEVEL = 1e-280  # smaller ones have no quantile
 _MOST_FAILURES = 0.1  # of the replicates; beyond, the rank itself is in doubt
 
 
 @dataclass(frozen=True)
 class Spectral:
-    """Group observations by the decomposition of their moments.
+    """Group observations by the decomposition of their moments: the paper's spectral step.
 
-    The triples of one policy are read in the groups found so far ("symbols"); what is found is
-    merged into them, so that the grouping only ever gets coarser. One policy shows partial
-    groups at most (``lem:partial.cluster``); those of different epochs meet through shared
-    observations (``fig:mappolicy``).
+    The triples of one policy are read in the groups found so far; what is found is merged into
+    them, so that the grouping only ever gets coarser. One policy shows partial groups at most
+    (``lem:partial.cluster``); those of different epochs meet through shared observations
+    (``fig:mappolicy``). Nothing verifies the groups afterwards. By default two things are ours:
+    the error of each entry of V_2 is estimated from the data, where the paper has a constant
+    that nobody knows; and nothing is decomposed before the number of hidden states behind the
+    moments is certain. `Spectral.paper` has the paper's answer to both.
 
     Parameters
     ----------
@@ -53,24 +66,29 @@ class Spectral:
     bound : {"estimated", "constant", "theory"}
         What an entry of V_2 must exceed: a quantile of its own standard error (ours); the
         paper's B_O with a given constant C; or with the constants of a given world, which uses
-        the truth and is flagged in the report.
+        the truth and is flagged in the report. With ``"estimated"`` an action is left alone
+        unless every column of V_2 has an entry that exceeds its bound.
     constant : float
         C for ``bound="constant"``.
     rank : int, optional
         The number of hidden states seen with each action, if known; else it is estimated. An
-        action taken at fewer symbols uses their number.
+        action taken at fewer groups uses their number.
     factor : float
         Multiplies the bound; 0.5 to look for approximate groups in MDPs without hidden ones.
-    verify : bool
-        Whether each proposed group must pass `Homogeneity` on the counts (ours).
+    verify : bool, optional
+        Deprecated and without effect: ``Chain(Spectral(), Homogeneity())`` tests on the counts.
     epsilon : float
         In the threshold ``g / nu^(1/2 - epsilon)`` for the rank.
     delta : float
-        The chance that observations of different hidden states may be grouped together.
+        The chance allowed at each epoch, divided by ``t^decay``, that an entry of V_2 which is
+        zero exceeds its bound. It presumes the right rank and, for ``bound="estimated"``, errors
+        that are nearly normal; ``rank_step`` has a chance of its own (also ``delta``, over all
+        epochs). Neither covers hidden states that are nearly equal: see `Homogeneity`.
     decay : float
-        At step t the failure probability is ``delta / t^decay``; the paper's is 6.
+        At step t the failure probability is ``delta / t^decay``; the paper's is 6. With 1 the sum
+        over epochs stays small, as epochs double in length.
     resolution : float
-        For `verify`: the fraction of the typical squared difference that counts as none.
+        For ``rank_step="certified"``: as for `Homogeneity`.
     n_replicates : int
         Resamples of the bootstrap.
     n_states : int, optional
@@ -78,6 +96,21 @@ class Spectral:
         and no coarser one is believed.
     world : ROMDP, optional
         For ``bound="theory"`` only.
+    rank_step : {"certified", "threshold"}
+        How the rank is found. ``"certified"`` (ours): from the pair counts of all epochs, count
+        the groups that are mutually different (a lower bound on the number of hidden states) and
+        the classes of groups known to be alike (an upper bound), and decompose only where both
+        agree. ``"threshold"`` (the paper's): count the singular values of K_23 above
+        ``g / nu^(1/2 - epsilon)``. Where neither gives a rank the action is left alone.
+    g : float, optional
+        For the threshold; None: the size of the sampling noise, found by resampling (ours).
+    c1 : float
+        C_1 in the number of samples that ``lem:concentration`` asks for.
+    preconditions : bool
+        Whether ``bound="constant"`` and ``"theory"`` leave an action alone where the paper's
+        lemmas promise nothing: fewer samples than N-bar (``eq:nl.condition1``), or a threshold
+        that ``eq:rankcondition`` does not allow. With a constant, the omega and sigma in them are
+        those of the decomposition at hand, and G / (1 - theta) is taken for 1, its least value.
 
     Examples
     --------
@@ -97,19 +130,24 @@ class Spectral:
     constant: float = 1.0
     rank: int | None = None
     factor: float = 1.0
-    verify: bool = True
+    verify: bool | None = field(default=None, repr=False, compare=False)
     epsilon: float = 0.02
     delta: float = 0.05
-    decay: float = 6.0
-    resolution: float = 0.5
+    decay: float = 1.0
+    resolution: float = 0.3
     n_replicates: int = 30
     n_states: int | None = None
     world: ROMDP | None = field(default=None, repr=False)
+    rank_step: str = "certified"
+    g: float | None = None
+    c1: float = 1.0
+    preconditions: bool = True
 
     def __post_init__(self) -> None:
         choice(self.method, "method", _METHODS)
         choice(self.solver, "solver", SOLVERS)
         choice(self.bound, "bound", _BOUNDS)
+        choice(self.rank_step, "rank_step", _RANK_STEPS)
         real_number(self.constant, "constant", 0)
         for name in ("rank", "n_states"):
             if getattr(self, name) is not None:
@@ -119,17 +157,73 @@ class Spectral:
         real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
         real_number(self.decay, "decay", 0)
         real_number(self.resolution, "resolution", 0, 1, open_low=True)
+        real_number(self.c1, "c1", 0, open_low=True)
+        if self.g is not None:
+            real_number(self.g, "g", 0, open_low=True)
         whole_number(self.n_replicates, "n_replicates", 2)
         if self.bound == "theory" and self.world is None:
             raise InvalidInputError(
                 'bound="theory" computes the constants of a known world; pass world=..., or use '
                 'bound="estimated", which needs none'
             )
+        if self.verify is not None:
+            warnings.warn(
+                "Spectral(verify=...) has no effect any more and goes in 0.3; a test on the counts "
+                "is a clusterer of its own: Chain(Spectral(), Homogeneity())",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+    @classmethod
+    def paper(
+        cls,
+        constant: float = 1.0,
+        g: float = 1.0,
+        epsilon: float = 0.25,
+        c1: float = 1.0,
+        *,
+        delta: float = 0.05,
+        factor: float = 1.0,
+        preconditions: bool = True,
+    ) -> "Spectral":
+        """Return the step with nothing of ours in it (``alg:spectral.learning``, ``sec:rank``).
+
+        The robust power method; singular values above ``g / nu^(1/2 - epsilon)`` give the rank;
+        entries of V_2 above ``C sqrt(log(2 Y^(3/2) t^6 / delta) / nu)`` make the groups. The paper
+        leaves C, g, epsilon and C_1 open.
+
+        Parameters
+        ----------
+        constant, g, epsilon, c1
+            C, g, epsilon and C_1.
+        delta, factor
+            As for `Spectral`.
+        preconditions
+            Whether to group only where ``lem:concentration`` and ``eq:rankcondition`` hold; see
+            `Spectral`. Without them the step groups early and often wrongly.
+        """
+        return cls(
+            solver="power",
+            bound="constant",
+            rank_step="threshold",
+            constant=constant,
+            g=g,
+            epsilon=epsilon,
+            c1=c1,
+            delta=delta,
+            factor=factor,
+            decay=6.0,
+            preconditions=preconditions,
+        )
 
     @property
     def needs(self) -> frozenset[str]:
         """The parts of `Evidence` that are read."""
-        return frozenset({"triples", "counts"} if self.verify else {"triples"})
+        return frozenset({"triples", "counts"} if self._certifies else {"triples"})
+
+    @property
+    def _certifies(self) -> bool:
+        return self.rank is None and self.rank_step == "certified"
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
@@ -137,44 +231,33 @@ class Spectral:
         """Merge what the last epoch's triples show into the grouping so far."""
         if previous.n_clusters <= (self.n_states or 1):
             return previous
-        return self._examine(evidence, previous, rng, thorough=False).partition
+        return self.examine(evidence, previous, rng).partition
 
     def examine(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> SpectralReport:
-        """Do as `regroup` does and tell everything that was seen on the way.
-
-        `regroup` skips what cannot change the result; this does not, and so takes longer.
-        """
-        return self._examine(evidence, previous, rng, thorough=True)
-
-    def _examine(
-        self, evidence: Evidence, previous: Partition, rng: np.random.Generator, *, thorough: bool
-    ) -> SpectralReport:
-        triples = symbol_triples(evidence, previous)
+        """Do as `regroup` does and tell everything that was seen on the way."""
+        triples = group_triples(evidence, previous)
         level = max(self.delta * float(evidence.step) ** -self.decay, _LEAST_LEVEL)
         test = None
-        if self.verify:
-            counts = symbol_counts(evidence, previous)
-            # Looks at data that have doubled are nearly independent: a share for each of them.
-            n_looks = (1 + math.log2(evidence.step)) ** 2
-            share = self.delta / (n_looks * max(counts.n_observations, 1))
-            test = Homogeneity(counts, self.resolution, share, self.delta)
-        reports = []
-        for action in range(triples.n_actions):
-            search = _Search(self, triples, action, level, test, previous, rng)
-            reports.append(search.run(thorough=thorough))
-        symbols = Partition.singletons(triples.n_observations)
+        if self._certifies:
+            counts = group_counts(evidence, previous)
+            test = JointTest.at_step(counts, evidence.step, self.resolution, self.delta)
+        reports = tuple(
+            _Search(self, triples, action, level, test, previous, rng).run()
+            for action in range(triples.n_actions)
+        )
+        found = Partition.singletons(triples.n_observations)
         for report in reports:
             for group in report.groups:
                 labels = np.arange(triples.n_observations)
                 labels[list(group)] = group[0]
-                symbols = symbols.merge(Partition(labels))
-        if symbols.n_clusters < (self.n_states or 1):
-            symbols = Partition.singletons(triples.n_observations)
+                found = found.merge(Partition(labels))
+        if found.n_clusters < (self.n_states or 1):
+            found = Partition.singletons(triples.n_observations)
         return SpectralReport(
-            tuple(reports),
-            previous.compose(symbols),
+            reports,
+            previous.compose(found),
             level,
             self._description(),
             self.bound == "theory",
@@ -186,8 +269,8 @@ class Spectral:
         bound = f"{self.bound} bound"
         bound += f" (C = {self.constant:g})" if self.bound == "constant" else ""
         bound += f" x {self.factor:g}" if self.factor != 1 else ""
-        verified = "verified" if self.verify else "not verified"
-        return f"{self.method} method, {solver}{bound}, {verified}"
+        rank = f"{self.rank_step} rank" if self.rank is None else f"rank {self.rank}"
+        return f"{self.method} method, {solver}{bound}, {rank}"
 
 
 @dataclass(frozen=True)
@@ -198,56 +281,114 @@ class _Search:
     triples: Triples
     action: int
     level: float
-    test: Homogeneity | None
+    test: JointTest | None
     previous: Partition
     rng: np.random.Generator
 
-    def run(self, *, thorough: bool) -> ActionReport:
-        """Find the groups of the symbols where the action was taken."""
+    def run(self) -> ActionReport:
+        """Find the groups among those where the action was taken."""
         chosen = self.triples.select(self.action)
-        symbols = np.unique(chosen.middle)
-        report = ActionReport(self.action, chosen.n_samples, symbols)
-        if len(symbols) == 0:
+        members = np.unique(chosen.middle)
+        report = ActionReport(self.action, chosen.n_samples, members)
+        if len(members) == 0:
             return replace(report, note="never taken in the middle of three observations")
-        if len(symbols) == 1:
-            return replace(report, note=f"taken at symbol {symbols[0]} only")
-        if self.test and not thorough and not self.test.any_alike(self.action, symbols):
-            return replace(report, note="no two symbols are known to be alike yet")
+        if len(members) == 1:
+            return replace(report, note=f"taken at group {members[0]} only")
+        try:
+            return self._decompose(self._with_rank(report))
+        except StructureError as error:
+            return replace(report, note=str(error))
+
+    def _with_rank(self, report: ActionReport) -> ActionReport:
+        """Find the rank, or raise a StructureError that says why there is none."""
+        settings, members = self.settings, report.members
+        if settings.rank is not None:
+            return replace(report, rank=min(settings.rank, len(members)))
+        if self.test is not None:
+            if not self.test.alike[np.ix_(members, members)].any():
+                raise StructureError("no two groups are known to be alike yet")
+            least, most = self.test.count_states(members)
+            if least != most:
+                raise StructureError(f"the rank is not certain yet: {least} to {most}")
+            return replace(report, rank=most)
         moments = Moments.from_triples(self.triples, self.action)
-        found = estimate_rank(
-            moments, self.rng, epsilon=self.settings.epsilon, rank=self.settings.rank
-        )
-        report = replace(
+        found = threshold_rank(moments, self.rng, g=settings.g, epsilon=settings.epsilon)
+        if found.rank == 0:
+            raise StructureError(
+                f"no singular value of K_23 exceeds the threshold {found.threshold:.3g}"
+            )
+        return replace(
             report,
             rank=found.rank,
             singular_values=found.singular_values,
             threshold=found.threshold,
         )
-        if found.rank == len(symbols):
-            return replace(report, note="as many hidden states as symbols")
+
+    def _decompose(self, report: ActionReport) -> ActionReport:
+        """Turn the moments into V_2, and what exceeds its bound into groups."""
+        members = report.members
+        if report.rank == len(members):
+            return replace(report, note="as many hidden states as groups")
+        moments = Moments.from_triples(self.triples, self.action)
         try:
-            factors = self._factors(moments, found.rank)
+            factors = self._factors(moments, report.rank)
         except StructureError as error:
             return replace(report, note=f"not decomposed: {error}")
-        bounds, trusted = self._bounds(moments, factors)
         report = replace(
             report,
             condition=factors.condition,
             residual=factors.residual,
             columns=factors.columns,
-            bounds=bounds,
         )
-        groups, refused = settle(
-            factors.columns >= bounds, trusted, symbols, self.action, self.test
-        )
+        missing = self._missing_precondition(moments, factors, report)
+        if missing:
+            return replace(report, note=missing)
+        bounds, trusted = self._bounds(moments, factors)
+        report = replace(report, bounds=bounds)
+        claims = factors.columns >= bounds
+        if self._needs_all_columns and not claims.any(axis=0).all():
+            return replace(report, note="a column of V_2 claims nothing: not determined yet")
+        groups, refused = settle(claims, trusted, members)
         return replace(report, groups=groups, refused=refused)
+
+    @property
+    def _needs_all_columns(self) -> bool:
+        """Whether a column of noise casts doubt on all others: they share one orthogonal frame."""
+        return self.settings.bound == "estimated" and self.settings.method == "tensor"
 
     def _factors(self, moments: Moments, rank: int) -> Factors:
         if self.settings.method == "matrix":
             return matrix_factors(moments, rank, self.rng)
         return tensor_factors(moments, rank, self.rng, solver=self.settings.solver)
 
-    def _bounds(self, moments: Moments, factors: Factors) -> tuple[Floats, NDArray[np.bool_]]:
+    def _missing_precondition(
+        self, moments: Moments, factors: Factors, report: ActionReport
+    ) -> str:
+        """Say what the paper's lemmas ask for in vain; empty if nothing."""
+        settings = self.settings
+        if settings.bound == "estimated" or not settings.preconditions:
+            return ""
+        size, nu = self.triples.n_observations, moments.n_samples
+        if settings.bound == "theory":
+            view = self._true_view()
+            needed = enough_samples(view, size, self.level, settings.c1)
+            if settings.rank is None and settings.g is not None:
+                needed += rank_samples(view, size, self.level, settings.g, settings.epsilon)
+        else:
+            view = estimated_view(moments, factors)
+            needed = enough_samples(view, size, self.level, settings.c1)
+            if settings.g is not None and report.threshold > 0:
+                error = pair_error(1.0, size, nu, self.level)
+                if report.threshold < error:
+                    return f"the threshold lies below the error of K_23, {error:.3g} at least"
+                signal = float(report.singular_values[report.rank - 1])
+                if report.threshold > signal / 2:
+                    return f"the threshold exceeds half the smallest singular value, {signal:.3g}"
+        if float(needed) > nu:
+            return f"lem:concentration asks for {needed} samples"
+        return ""
+
+    def _bounds(self, moments: Moments, factors: Factors) -> tuple[Floats, Bools]:
         """Return what each entry must exceed, and which columns may be trusted at all."""
         settings = self.settings
         shape = factors.columns.shape
@@ -265,12 +406,13 @@ class _Search:
             )
         if matrix and errors is not None:
             trusted = separated(factors.chance, errors.eigenvalue_noise)
-        n_symbols = self.triples.n_observations
+        size = self.triples.n_observations
         if settings.bound == "constant":
-            bound = constant_bound(settings.constant, n_symbols, moments.n_samples, self.level)
+            bound = constant_bound(settings.constant, size, moments.n_samples, self.level)
             bounds = np.full(shape, bound)
         elif settings.bound == "theory":
-            bounds = np.full(shape, self._theory_bound(moments))
+            bound = theory_bound(self._true_view(), size, moments.n_samples, self.level)
+            bounds = np.full(shape, bound)
         else:
             assert errors is not None
             quantile = float(norm.isf(self.level / (shape[0] * shape[1])))
@@ -280,8 +422,8 @@ class _Search:
         # No entry below zero is ever evidence, whatever the bound.
         return np.maximum(settings.factor * bounds, np.finfo(np.float64).tiny), trusted
 
-    def _theory_bound(self, moments: Moments) -> float:
-        """Compute B_O from the world, under the policy that the triples show."""
+    def _true_view(self) -> View:
+        """Compute the constants of the world under the policy that the triples show."""
         world = self.settings.world
         assert world is not None
         if (world.n_observations, world.n_actions) != (
@@ -299,5 +441,53 @@ class _Search:
         policy = taken / taken.sum(axis=1, keepdims=True)
         labels = self.previous.labels  # an observation without a group was never seen
         rows = np.where((labels >= 0)[:, None], policy[labels], 1 / self.triples.n_actions)
-        views = exact_views(world, rows, self.action).grouped(self.previous)
-        return theory_bound(views, self.triples.n_observations, moments.n_samples, self.level)
+        return true_view(exact_views(world, rows, self.action).grouped(self.previous))
+
+
+def settle(
+    claims: Bools, trusted: Bools, members: Ints
+) -> tuple[tuple[Group, ...], tuple[Refusal, ...]]:
+    """Decide which claims of the columns of V_2 become groups (``eq:estimated.cluster3``).
+
+    Hidden states have no observation in common, so where two columns claim the same neither of
+    them is believed.
+
+    Parameters
+    ----------
+    claims : ndarray of bool, shape (n_members, n_columns)
+        What each column claims.
+    trusted : ndarray of bool, shape (n_columns,)
+        Which columns may claim anything at all.
+    members : ndarray of int64, shape (n_members,)
+        The groups so far that stand behind the rows.
+
+    Returns
+    -------
+    groups, refused
+        Groups of two or more, and what was refused, with the reason.
+
+    Examples
+    --------
+    >>> claims = np.array([[True, False], [True, False], [False, True], [False, True]])
+    >>> settle(claims, np.array([True, False]), np.array([4, 6, 7, 9]))[0]
+    ((4, 6),)
+    """
+    groups: list[Group] = []
+    refused: list[Refusal] = []
+    shared = claims[:, trusted].sum(axis=1) > 1
+    for column in np.flatnonzero(claims.sum(axis=0) >= 2):
+        claimed = claims[:, column]
+        conflict = claimed & shared
+        if not trusted[column]:
+            reason = "the eigenvalue is not separated from the next"
+            refused.append(Refusal(_group(members[claimed]), reason))
+        elif conflict.any():
+            reason = f"two columns claim {_group(members[conflict])}"
+            refused.append(Refusal(_group(members[claimed]), reason))
+        else:
+            groups.append(_group(members[claimed]))
+    return tuple(groups), tuple(refused)
+
+
+def _group(members: Ints) -> Group:
+    return tuple(int(member) for member in members)

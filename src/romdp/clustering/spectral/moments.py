@@ -124,56 +124,60 @@ def truncated_svd(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rank:
-    """How many singular values of K_23 stand out of the noise (appendix ``sec:rank``).
+    """How many singular values of K_23 exceed a threshold (appendix ``sec:rank``).
 
     Attributes
     ----------
     rank : int
-        Singular values above the threshold, at least 1; or what the caller said.
+        Singular values above the threshold; there may be none.
     singular_values : ndarray
         Those that were computed, decreasing.
-    noise : float
-        Estimated spectral norm of the sampling error of K_23.
     threshold : float
-        ``g / nu ** (1/2 - epsilon)`` with ``g = noise * sqrt(nu)``.
+        ``g / nu ** (1/2 - epsilon)``.
     """
 
     rank: int
     singular_values: Floats
-    noise: float
     threshold: float
 
 
-def estimate_rank(
+def threshold_rank(
     moments: Moments,
     rng: np.random.Generator,
     *,
+    g: float | None = None,
     epsilon: float = 0.02,
     n_replicates: int = 8,
-    rank: int | None = None,
 ) -> Rank:
     """Estimate the rank of K_23, the number of hidden states where the action was taken.
 
-    The paper asks for a threshold ``g / nu^(1/2 - epsilon)`` and leaves g open. Here g is the
-    size of the noise in the data at hand: the largest spectral norm of ``K* - K_23`` over a few
-    Poisson resamples K* of the counts, times sqrt(nu).
+    The paper asks for a threshold ``g / nu^(1/2 - epsilon)`` and leaves g open. Where none is given
+    it is the size of the noise in the data at hand: the largest spectral norm of ``K* - K_23``
+    over a few Poisson resamples K* of the counts, times sqrt(nu).
     """
     k23 = moments.second(2, 3)
     nu = moments.n_samples
-    noise = 0.0
-    if np.isfinite(nu):
-        for _ in range(n_replicates):
-            noise = max(noise, float(truncated_svd(_noise(k23, nu, rng), 1, rng)[1][0]))
-    # Exact moments have no noise but rounding.
-    threshold = noise * nu**epsilon if np.isfinite(nu) else 1e-12
-    wanted, full = 2 * rank if rank else 16, min(k23.shape)
+    if not np.isfinite(nu):
+        threshold = 1e-12  # exact moments have no noise but rounding
+    elif g is None:
+        threshold = _noise_norm(k23, nu, rng, n_replicates) * nu**epsilon
+    else:
+        threshold = g / nu ** (0.5 - epsilon)
+    wanted, full = 16, min(k23.shape)
     while True:
         values = truncated_svd(k23, min(wanted, full), rng)[1]
-        if rank or values[-1] <= threshold or len(values) == full:
+        if values[-1] <= threshold or len(values) == full:
             break
         wanted *= 2
-    found = rank or max(1, int(np.count_nonzero(values > threshold)))
-    return Rank(min(found, full), values, noise, threshold)
+    return Rank(int(np.count_nonzero(values > threshold)), values, threshold)
+
+
+def _noise_norm(
+    matrix: Any, n_samples: float, rng: np.random.Generator, n_replicates: int
+) -> float:
+    """Return the largest spectral norm of a few draws of the sampling error."""
+    draws = (_noise(matrix, n_samples, rng) for _ in range(n_replicates))
+    return max(float(truncated_svd(draw, 1, rng)[1][0]) for draw in draws)
 
 
 def _noise(matrix: Any, n_samples: float, rng: np.random.Generator) -> Any:

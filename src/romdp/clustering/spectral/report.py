@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from romdp.data.partition import Partition
 
-_SHOWN_SYMBOLS = 8
+_SHOWN_MEMBERS = 8
 _SHOWN_LINES = 40
 _HEAD: tuple[str, ...] = (
-    *("action", "samples", "symbols", "rank", "sigma_k", "threshold"),
-    *("condition", "residual", "bound", "groups"),
+    *("action", "samples", "groups", "rank", "sigma_k", "threshold"),
+    *("condition", "residual", "bound", "found"),
 )
 
 Group = tuple[int, ...]
@@ -19,13 +19,13 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Symbols that a column claimed and that were not grouped, and why."""
+    """Groups that a column claimed and that were not merged, and why."""
 
-    symbols: Group
+    members: Group
     reason: str
 
     def __str__(self) -> str:
-        return f"{_listed(self.symbols)}: {self.reason}"
+        return f"{_listed(self.members)}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,31 +37,32 @@ class ActionReport:
     action : int
     n_samples : int
         Triples with the action in the middle: nu(l).
-    symbols : ndarray of int64
-        The symbols (groups of the grouping before) where the action was taken.
+    members : ndarray of int64
+        The groups of the grouping so far where the action was taken.
     rank : int
-        How many hidden states stand out of the noise; 0 if nothing was computed.
+        How many hidden states stand behind them; 0 if that is not known.
     singular_values : ndarray
-        Of K_23, decreasing, as far as they were computed.
+        The singular values of K_23, decreasing, as far as the rank step computed them.
     threshold : float
-        Singular values above it count.
+        Singular values above it count; NaN where the rank was found otherwise.
     condition : float
         How much noise the method blows up; NaN if nothing was decomposed.
     residual : float
         What the decomposition left over, as a share; NaN if nothing was decomposed.
-    columns, bounds : ndarray, shape (len(symbols), rank)
-        The estimate of V_2 and the bound that its entries had to exceed; empty likewise.
+    columns, bounds : ndarray, shape (len(members), rank)
+        The estimate of V_2 and the bound that its entries had to exceed; empty where there is
+        none.
     groups : tuple of tuples of int
-        The groups that were accepted, in symbols.
+        The groups that were merged, by their numbers in the grouping so far.
     refused : tuple of Refusal
         What a column claimed in vain.
     note : str
-        Why nothing was decomposed; else empty.
+        Why nothing was grouped; empty if the columns were read.
     """
 
     action: int
     n_samples: int
-    symbols: NDArray[np.int64]
+    members: NDArray[np.int64]
     rank: int = 0
     singular_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     threshold: float = float("nan")
@@ -100,7 +101,7 @@ class SpectralReport:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups accepted over all actions, in symbols."""
+        """What was merged, over all actions."""
         return tuple(group for action in self.actions for group in action.groups)
 
     def __str__(self) -> str:
@@ -128,7 +129,7 @@ def _row(action: ActionReport) -> tuple[str, ...]:
     return (
         str(action.action),
         f"{action.n_samples:,}",
-        str(len(action.symbols)),
+        str(len(action.members)),
         str(action.rank) if action.rank else "-",
         _number(kept[-1] if len(kept) else np.nan),
         *(_number(x) for x in (action.threshold, action.condition, action.residual, bound)),
@@ -140,7 +141,7 @@ def _number(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3g}"
 
 
-def _listed(symbols: Group) -> str:
-    shown = ", ".join(str(symbol) for symbol in symbols[:_SHOWN_SYMBOLS])
-    more = f", ... ({len(symbols)} in all)" if len(symbols) > _SHOWN_SYMBOLS else ""
+def _listed(members: Group) -> str:
+    shown = ", ".join(str(member) for member in members[:_SHOWN_MEMBERS])
+    more = f", ... ({len(members)} in all)" if len(members) > _SHOWN_MEMBERS else ""
     return f"{{{shown}{more}}}"

@@ -1,7 +1,6 @@
 import pytest
 
-from romdp.clustering.evidence import Evidence
-from romdp.clustering.symbols import symbol_counts, symbol_triples
+from romdp.clustering.evidence import Evidence, group_counts, group_triples
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -16,18 +15,18 @@ def test_observations_and_groups_are_both_understood():
     counts, triples = Counts.from_trajectory(SEEN), Triples.from_trajectory(SEEN)
     fine = Evidence(counts, triples)
     coarse = Evidence(counts.group(GROUPS), triples.relabel(GROUPS))
-    assert symbol_counts(fine, GROUPS) == symbol_counts(coarse, GROUPS)
-    assert symbol_triples(fine, GROUPS) == symbol_triples(coarse, GROUPS)
-    assert symbol_triples(fine, GROUPS).n_observations == 2
+    assert group_counts(fine, GROUPS) == group_counts(coarse, GROUPS)
+    assert group_triples(fine, GROUPS) == group_triples(coarse, GROUPS)
+    assert group_triples(fine, GROUPS).n_observations == 2
 
 
 def test_other_sizes_are_refused():
     evidence = Evidence(Counts.from_trajectory(SEEN), Triples.from_trajectory(SEEN))
-    for read in (symbol_counts, symbol_triples):
-        with pytest.raises(InvalidInputError, match="of 4 observations"):
+    for read in (group_counts, group_triples):
+        with pytest.raises(InvalidInputError, match="have 4 observations"):
             read(evidence, Partition([0, 1, 1]))
 
 
 def test_missing_triples_are_an_error():
     with pytest.raises(InvalidInputError, match="no triples"):
-        symbol_triples(Evidence(Counts.from_trajectory(SEEN)), GROUPS)
+        group_triples(Evidence(Counts.from_trajectory(SEEN)), GROUPS)
