@@ -2,8 +2,9 @@
 
 python benchmarks/sl_ucrl.py PART [--out DIR] [--workers N]
 
-PART is one of: main (10^6 steps, scale 0.1), long (10^7 steps), full-scale (scale 1, 10^8 steps),
-scales (how the results depend on the scale), hard (emission concentration 1), random-mdps,
+PART is one of: ablation (each part of SL-UCRL alone, in pairs and together), stress (groups in worlds
+that are hard to group), main (10^6 steps, scale 0.1), long (10^7 steps), full-scale (scale 1, 10^8
+steps), scales (how the results depend on the scale), hard (emission concentration 1), random-mdps,
 two-phase, cost (calls and time of the planner).
 """
 
@@ -26,23 +27,51 @@ def make_agent(name: str, world: romdp.ROMDP, scale: float) -> romdp.Agent:
     """Make an agent by its name in this benchmark."""
     sets = Hoeffding(scale)
     known = world.n_states
-    paper = romdp.Spectral(solver="power", bound="constant", constant=1.0, verify=False)
-    matrix = romdp.Spectral(method="matrix", n_states=known)
+    paper = romdp.Spectral.paper
+    optimism = romdp.Optimism(sets), romdp.Doubling()
+    told = romdp.Homogeneity(n_states=known), romdp.Spectral(n_states=known)
+    overlap = romdp.Overlap(known, sets)
     makers = {
+        "homogeneity": lambda: romdp.Agent(romdp.Homogeneity(), *optimism),
+        "spectral": lambda: romdp.Agent(romdp.Spectral(), *optimism),
+        "homogeneity + overlap": lambda: romdp.Agent(romdp.Chain(told[0], overlap), *optimism),
+        "spectral + overlap": lambda: romdp.Agent(romdp.Chain(told[1], overlap), *optimism),
         "ucrl2": lambda: romdp.UCRL2(sets),
         "oracle": lambda: romdp.Oracle(world.labels, confidence=sets),
         "sl-ucrl": lambda: romdp.SLUCRL(known, sets),
         "sl-ucrl, paper's counting": lambda: romdp.SLUCRL(known, sets, counting="paper"),
         "sl-ucrl, X unknown": lambda: romdp.SLUCRL(None, sets),
-        "sl-ucrl-matrix": lambda: romdp.SLUCRL(known, sets, spectral=matrix),
-        "sl-ucrl-paper": lambda: romdp.SLUCRL(known, sets, spectral=paper, counting="paper"),
-        "overlap alone": lambda: romdp.Agent(
-            romdp.Overlap(known, sets), romdp.Optimism(sets), romdp.Doubling()
+        "sl-ucrl-matrix": lambda: romdp.SLUCRL(known, sets, method="matrix"),
+        "sl-ucrl-paper": lambda: romdp.SLUCRL(
+            known, sets, spectral=paper(), homogeneity=False, counting="paper"
         ),
+        "sl-ucrl-paper, X unknown": lambda: romdp.SLUCRL(
+            None, sets, spectral=paper(), homogeneity=False, counting="paper"
+        ),
+        "the same, unchecked": lambda: romdp.SLUCRL(
+            None, sets, spectral=paper(preconditions=False), homogeneity=False, counting="paper"
+        ),
+        "overlap": lambda: romdp.Agent(overlap, *optimism),
         "sl-ucrl, halved": lambda: romdp.SLUCRL(None, sets, factor=0.5),
         "two-phase": lambda: romdp.TwoPhase(sets),
     }
     return makers[name]()
+
+
+ABLATION = (
+    "homogeneity",
+    "spectral",
+    "sl-ucrl, X unknown",
+    "sl-ucrl",
+    "homogeneity + overlap",
+    "overlap",
+    "ucrl2",
+    "spectral + overlap",
+    "sl-ucrl-paper, X unknown",
+    "sl-ucrl-paper",
+    "the same, unchecked",
+)
+FIRST_SEED = 20_000  # nothing was tuned on worlds from here on
 
 
 def measure(
@@ -107,13 +136,27 @@ def cost(steps: int, n_seeds: int) -> None:
 
 def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
     """List the cases of a part."""
+    if part == "ablation":
+        return [
+            {
+                "agent": agent,
+                "world": "random-romdp",
+                "observations": y,
+                "seed": seed,
+                "steps": 10**6,
+                "scale": 0.1,
+            }
+            for agent in ABLATION
+            for seed in range(FIRST_SEED, FIRST_SEED + n_seeds)
+            for y in (10, 20, 30)
+        ]
     world, steps, sizes, scales = "random-romdp", 10**6, [10, 20, 30], [0.1]
     agents = ["ucrl2", "oracle", "sl-ucrl"]
     if part in ("main", "hard"):
         world = "random-romdp" if part == "main" else "hard"
         agents += [
             "sl-ucrl, paper's counting", "sl-ucrl, X unknown", "sl-ucrl-matrix",
-            "sl-ucrl-paper", "overlap alone",
+            "sl-ucrl-paper", "overlap",
         ]  # fmt: skip
     elif part == "long":
         steps = 10**7
@@ -121,7 +164,7 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
         steps, scales = 10**8, [1.0]
     elif part == "scales":
         scales = [0.03, 0.1, 0.3, 1.0]
-        agents += ["overlap alone"]
+        agents += ["overlap"]
     elif part == "random-mdps":
         world, agents = "random-mdp", ["ucrl2", "sl-ucrl, halved"]
     elif part == "two-phase":
