@@ -2,9 +2,9 @@
 
 python benchmarks/sl_ucrl.py PART [--out DIR] [--workers N]
 
-PART is one of: ablation (each part of SL-UCRL alone, in pairs and together), stress (groups in worlds
-that are hard to group), main (10^6 steps, scale 0.1), long (10^7 steps), full-scale (scale 1, 10^8
-steps), scales (how the results depend on the scale), hard (emission concentration 1), random-mdps,
+PART is one of: ablation (each part of SL-UCRL alone, in pairs and together), main (10^6 steps,
+scale 0.1), long (10^7 steps), full-scale (scale 1, 10^8 steps),
+scales (how the results depend on the scale), hard (emission concentration 1), random-mdps,
 two-phase, cost (calls and time of the planner).
 """
 

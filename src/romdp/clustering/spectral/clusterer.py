@@ -66,8 +66,10 @@ class Spectral:
     bound : {"estimated", "constant", "theory"}
         What an entry of V_2 must exceed: a quantile of its own standard error (ours); the
         paper's B_O with a given constant C; or with the constants of a given world, which uses
-        the truth and is flagged in the report. With ``"estimated"`` an action is left alone
-        unless every column of V_2 has an entry that exceeds its bound.
+        the truth and is flagged in the report. With ``"estimated"`` an entry must also outweigh
+        the rest of its row by two to one, since the exact V_2 has a single entry in each row; and
+        an action is left alone if a column of V_2 has no such entry, since all columns are found
+        as one frame.
     constant : float
         C for ``bound="constant"``.
     rank : int, optional
@@ -346,15 +348,12 @@ class _Search:
         bounds, trusted = self._bounds(moments, factors)
         report = replace(report, bounds=bounds)
         claims = factors.columns >= bounds
-        if self._needs_all_columns and not claims.any(axis=0).all():
-            return replace(report, note="a column of V_2 claims nothing: not determined yet")
+        if self.settings.bound == "estimated":
+            claims &= _dominant(factors)
+            if not claims.any(axis=0)[trusted].all():
+                return replace(report, note="a column of V_2 claims nothing: not determined yet")
         groups, refused = settle(claims, trusted, members)
         return replace(report, groups=groups, refused=refused)
-
-    @property
-    def _needs_all_columns(self) -> bool:
-        """Whether a column of noise casts doubt on all others: they share one orthogonal frame."""
-        return self.settings.bound == "estimated" and self.settings.method == "tensor"
 
     def _factors(self, moments: Moments, rank: int) -> Factors:
         if self.settings.method == "matrix":
@@ -442,6 +441,13 @@ class _Search:
         labels = self.previous.labels  # an observation without a group was never seen
         rows = np.where((labels >= 0)[:, None], policy[labels], 1 / self.triples.n_actions)
         return true_view(exact_views(world, rows, self.action).grouped(self.previous))
+
+
+def _dominant(factors: Factors) -> Bools:
+    """Tell which entries of V_2 outweigh the rest of their row by two to one."""
+    weights = np.abs(factors.columns) * factors.chance  # of the hidden states given the row
+    largest: Bools = 3 * weights >= 2 * weights.sum(axis=1, keepdims=True)
+    return largest
 
 
 def settle(
