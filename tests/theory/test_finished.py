@@ -1,5 +1,5 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Any
 
@@ -10,7 +10,7 @@ from theory_worlds import draw, tiny
 import romdp
 from romdp.core.errors import InvalidInputError
 from romdp.data.partition import Partition
-from romdp.theory import Magnitude, run_bound
+from romdp.theory import Magnitude, epoch_counts, run_bound
 from romdp.theory.regret import auxiliary_diameter
 
 COLUMNS = [("start", np.int64), ("length", np.int64), ("n_clusters", np.int64)]
@@ -132,11 +132,57 @@ def test_a_real_run_stands_next_to_its_regret():
         assert found["epochs"] == len(run.epochs)
         assert found["regret"] == run.regret[-1]
         assert found["pseudo_regret"] == run.pseudo_regret[-1]
-        assert float(found.bound) > run.pseudo_regret[-1]
         content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
         assert content["stretches"][-1]["last_epoch"] == len(run.epochs)
         assert sum(part["steps"] for part in content["stretches"]) == 2000
         assert run.agent in found.title
+
+
+class _Watching(romdp.Optimism):
+    """A planner that notes the visits that it is shown: N_k(s, a) by another way."""
+
+    seen: list
+
+    def plan(self, counts, *rest):
+        self.seen.append(counts.visits.copy())
+        return super().plan(counts, *rest)
+
+
+@pytest.mark.parametrize("counting", ["pooled", "paper"])
+def test_the_counts_of_a_run_are_those_its_planner_was_shown(counting):
+    world = draw(2, n_states=2, n_actions=2, n_observations=8)
+    planner = _Watching(romdp.Hoeffding(0.1))
+    object.__setattr__(planner, "seen", [])
+    agent = replace(
+        romdp.SLUCRL(2, romdp.Hoeffding(0.1), counting=counting), planner=planner, name="watched"
+    )
+    playing = romdp.epochs(agent, world, steps=20_000, seed=0)
+    visits, counts = epoch_counts(playing)
+    run = playing.run
+    assert run.partition.n_clusters < 8  # groups did merge
+    assert len(visits) == len(counts) == len(planner.seen) == len(run.epochs)
+    for before, shown in zip(counts, planner.seen, strict=True):
+        np.testing.assert_array_equal(before, shown)
+    np.testing.assert_array_equal([nu.sum() for nu in visits], run.epochs.length)
+    # With them the sum is exact: it lies below the worst case, and above what is left of it.
+    exact = run_bound(world, run, visits=visits, counts=counts).bound
+    assert exact < run_bound(world, run).bound
+
+
+def test_it_says_which_runs_the_theorem_does_not_cover():
+    world = draw(1, n_states=2, n_actions=2, n_observations=6)
+    for agent, expected in (
+        (romdp.SLUCRL(counting="paper"), ""),
+        (romdp.SLUCRL(), "its counts are pooled"),
+        (romdp.SLUCRL(None, romdp.Hoeffding(0.1), counting="paper"), "scaled by 0.1"),
+        (romdp.PSRL(), "pooled and it has no confidence sets"),
+    ):
+        run = romdp.play(agent, world, steps=50, seed=0)
+        found = run_bound(world, run, agent=agent)
+        assert bool(found.caveat) == bool(expected)
+        assert expected in found.caveat
+        assert found.caveat in found.title
+    assert "not known" in run_bound(world, run).title
 
 
 def test_long_histories_are_shortened_when_printed():

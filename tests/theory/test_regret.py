@@ -15,6 +15,7 @@ from romdp.theory.regret import (
     corollary_bound,
     pomdp_bound,
     pomdp_diameter,
+    two_phase_bound,
     ucrl_bound,
 )
 
@@ -28,6 +29,12 @@ def test_ucrl_bound():
 
 def test_pomdp_bound():
     assert float(pomdp_bound(5.0, 4, 3, 7, 100)) == pytest.approx(5 * 8 * sqrt(3 * 7 * 100))
+
+
+def test_two_phase_bound():
+    by_hand = 500 + 5 * 4 * sqrt(3 * 10_000)
+    assert float(two_phase_bound(500, 5.0, 4, 3, 10_000)) == pytest.approx(by_hand)
+    assert float(two_phase_bound(500, 5.0, 4, 3, 100)) == pytest.approx(100)
 
 
 def corollary(found, steps):

@@ -10,12 +10,15 @@ from theory_worlds import (
 
 from romdp import ROMDP
 from romdp.core.errors import InvalidInputError, ROMDPError, UnknownNameError
+from romdp.data.partition import Partition
 from romdp.exact.chains import dobrushin, mixing
+from romdp.theory import bounds
 from romdp.theory.views import (
     action_share,
     contraction_of_all,
     hidden_policy_views,
     mixing_speed,
+    partial_groups,
     policy_rows,
     views,
 )
@@ -105,3 +108,52 @@ def test_policies_are_checked():
         policy_rows(world, [0, 1, 2, 0])
     with pytest.raises(ROMDPError, match="sums to"):
         policy_rows(world, np.full((4, 2), 0.4))
+
+
+def _one_way_world():
+    """Ergodic and of full rank; under (0, 0, 1) states 0 and 1 are both reached from 2 alone."""
+    transition = np.zeros((3, 2, 3))
+    transition[0] = [[0.0, 0.0, 1.0], [0.3, 0.3, 0.4]]
+    transition[1] = [[0.0, 0.0, 1.0], [0.2, 0.5, 0.3]]
+    transition[2] = [[0.5, 0.3, 0.2], [0.4, 0.6, 0.0]]
+    return ROMDP.from_labels(transition, np.zeros((3, 2)), [0, 0, 1, 1, 2, 2])
+
+
+def test_where_v1_lacks_a_rank_the_bounds_are_infinite():
+    """States 0 and 1, where action 0 is taken, come from state 2 in fixed proportions."""
+    world = _one_way_world()
+    rows = policy_rows(world, np.array([0, 0, 1])[world.labels])
+    view = views(world, rows)[0]
+    assert (view.n_states, view.rank_first) == (2, 1)
+    assert view.sigma_first == 0
+    theory = bounds(world, policy=np.array([0, 0, 1])[world.labels])
+    assert theory["X^(l) - rank(V_1)"] == (1, 0)
+    assert theory["C_O"][0].is_infinite
+    assert theory["N_bar"][0].is_infinite
+    assert theory["N_last"].is_infinite
+    fine = bounds(tiny())
+    assert fine["X^(l) - rank(V_1)"] == (0, 0)
+    assert not fine["N_last"].is_infinite
+
+
+def test_the_partial_groups_of_a_policy():
+    world = draw(0, n_states=3, n_actions=2, n_observations=9)
+    policy = np.array([0, 1, 0, 0, 1, 1, 0, 1, 0])
+    expected = Partition(world.labels * 2 + policy)
+    assert partial_groups(world, policy) == expected
+    assert expected.n_clusters <= 3 * 2
+    assert partial_groups(world, "uniform") == Partition(world.labels)
+    # One observation where both actions are taken joins the two groups of its state.
+    rows = np.eye(2)[policy]
+    rows[0] = 0.5
+    joined = partial_groups(world, rows)
+    for y in range(9):
+        together = world.labels[y] == world.labels[0]
+        assert (joined.labels[y] == joined.labels[0]) == together
+    assert expected.refines(joined)
+
+
+def test_an_action_that_cannot_be_decomposed_groups_nothing():
+    world = _one_way_world()
+    found = partial_groups(world, np.array([0, 0, 1])[world.labels])
+    assert found == Partition([0, 1, 2, 3, 4, 4])

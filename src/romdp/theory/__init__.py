@@ -5,9 +5,19 @@ Each formula is named by its label in the paper; where the paper slips or leaves
 the docstring says what is done and the output repeats it.
 """
 
-from romdp.theory.finished import RunBound, run_bound
+from romdp.theory.finished import RunBound, epoch_counts, run_bound
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.table import Row
+from romdp.theory.views import partial_groups
 from romdp.theory.world import Theory, bounds
 
-__all__ = ["Magnitude", "Row", "RunBound", "Theory", "bounds", "run_bound"]
+__all__ = [
+    "Magnitude",
+    "Row",
+    "RunBound",
+    "Theory",
+    "bounds",
+    "epoch_counts",
+    "partial_groups",
+    "run_bound",
+]

@@ -20,6 +20,7 @@ from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
 from romdp.theory.table import Row, Table
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class FinishedRun(Protocol):
@@ -72,10 +73,13 @@ class RunBound(Table):
         The sum of ``thm:regret``, with the constant 1 that the theorem is printed with.
     stretches
         Its parts.
+    caveat
+        Why the theorem is not about this run; empty if it is.
     """
 
     bound: Magnitude
     stretches: tuple[Stretch, ...]
+    caveat: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words, ready for JSON."""
@@ -102,6 +106,7 @@ def run_bound(
     *,
     visits: Sequence[ArrayLike] | None = None,
     counts: Sequence[ArrayLike] | None = None,
+    agent: Any = None,
 ) -> RunBound:
     """Evaluate ``thm:regret`` for a finished run, next to the regret that was measured.
 
@@ -119,8 +124,12 @@ def run_bound(
     delta
         The chance that the bound may fail.
     visits, counts
-        nu_k(s, a) and N_k(s, a) for each epoch, each (S_k, A). Runs do not keep them; without
-        them the inner sum is replaced by its largest value under the doubling rule, see Notes.
+        nu_k(s, a) and N_k(s, a) for each epoch, each (S_k, A), as `epoch_counts` returns them.
+        Without them the inner sum is replaced by its largest value under the doubling rule; see
+        Notes.
+    agent
+        The `Agent` that played. The theorem is about confidence sets at full scale and about the
+        paper's counting; where that is not so, or not known, the title says it.
 
     Notes
     -----
@@ -144,9 +153,86 @@ def run_bound(
     for part in stretches:
         bound += part.bound
     who = getattr(run, "agent", "an agent")
-    title = f"thm:regret for a run of {who} in {world!r}, delta = {delta:g}."
+    caveat = _caveat(agent)
+    title = f"thm:regret for a run of {who} in {world!r}, delta = {delta:g}. {caveat}".strip()
     rows = _rows(world, run, delta, bound, stretches, worst_case=given is None)
-    return RunBound(title, tuple(rows), bound, stretches)
+    return RunBound(title, tuple(rows), bound, stretches, caveat)
+
+
+def epoch_counts(playing: Any) -> tuple[list[Ints], list[Ints]]:
+    """Play a run to its end and return nu_k(s, a) and N_k(s, a) of every epoch.
+
+    Parameters
+    ----------
+    playing
+        What `romdp.epochs` returns, not yet begun; ``playing.run`` is the run afterwards.
+
+    Returns
+    -------
+    visits, counts
+        For each epoch two arrays of shape (S_k, A): the visits of the groups in the epoch, and
+        those before it that count for them. Under the paper's counting these are the visits of
+        the branch that was kept where groups merged.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(n_states=2, n_actions=2, n_observations=5, seed=0)
+    >>> playing = romdp.epochs(romdp.SLUCRL(2, counting="paper"), world, steps=500, seed=0)
+    >>> visits, counts = epoch_counts(playing)
+    >>> sum(int(nu.sum()) for nu in visits)
+    500
+    >>> len(visits) == len(counts) == len(playing.run.epochs)
+    True
+    """
+    visits: list[Ints] = []
+    counts: list[Ints] = []
+    n_actions = playing.state.recorder.n_actions
+    grouping, before = playing.state.partition, playing.state.recorder.visits.copy()
+    for _ in playing:
+        state = playing.state
+        now = state.recorder.visits.reshape(-1, n_actions)
+        rows = before.reshape(-1, n_actions)
+        if len(now) == state.partition.n_observations:
+            now, rows = _grouped(now, state.partition), _grouped(rows, state.partition)
+        elif grouping != state.partition:
+            rows = rows[_kept(rows, grouping, state.partition)]
+        visits.append(now - rows)
+        counts.append(rows.copy())
+        grouping, before = state.partition, state.recorder.visits.copy()
+    return visits, counts
+
+
+def _grouped(rows: Ints, grouping: Partition) -> Ints:
+    total = np.zeros((grouping.n_clusters, rows.shape[1]), np.int64)
+    placed = grouping.labels >= 0
+    np.add.at(total, grouping.labels[placed], rows[placed])
+    return total
+
+
+def _kept(rows: Ints, fine: Partition, coarse: Partition) -> Ints:
+    """Return for each coarse group the fine one whose history is kept: the one visited most."""
+    target = np.empty(fine.n_clusters, np.int64)
+    target[fine.labels] = coarse.labels
+    by_visits = np.argsort(rows.sum(axis=1), kind="stable")
+    kept = np.empty(coarse.n_clusters, np.int64)
+    kept[target[by_visits]] = by_visits  # the last one written has the most visits
+    return kept
+
+
+def _caveat(agent: Any) -> str:
+    """Say why the theorem is not about a run; empty if it is."""
+    if agent is None:
+        return "Whether the theorem covers this run is not known: pass the agent."
+    why = []
+    if getattr(agent, "counting", None) != "paper":
+        why.append("its counts are pooled")
+    scale = getattr(getattr(agent.planner, "confidence", None), "scale", None)
+    if scale is None:
+        why.append("it has no confidence sets like the paper's")
+    elif scale < 1:
+        why.append(f"its confidence sets are scaled by {scale:g}")
+    return f"THE THEOREM DOES NOT COVER THIS RUN: {' and '.join(why)}." if why else ""
 
 
 def _parts(world: ROMDP, run: FinishedRun) -> Iterator[tuple[int, int, Partition]]:

@@ -62,6 +62,21 @@ def pomdp_bound(
     return Magnitude.of(diameter) * float(n_states**1.5) * root
 
 
+def two_phase_bound(
+    exploration: Number, diameter: float, n_states: int, n_actions: int, steps: Number
+) -> Magnitude:
+    """Return the conjecture of ``Aux:deter``: T + D_X X sqrt(A N), T steps of pure exploration.
+
+    Constants and logarithms are left out. The paper conjectures it for deterministic ROMDPs, for
+    an agent that explores uniformly until the exact clustering is found and then runs UCRL on the
+    hidden states; it says no more about T than that it does not grow with N.
+    """
+    n, first = Magnitude.of(steps), Magnitude.of(exploration)
+    if n < first:
+        return n
+    return first + Magnitude.of(max(diameter, 1.0)) * n_states * (n_actions * n).sqrt()
+
+
 def pomdp_diameter(transition: Floats) -> float:
     """Return D_pomdp: the longest of the shortest expected ways from (x, a) to another (x', a').
 

@@ -53,6 +53,7 @@ def _world_rows(facts: Facts) -> list[Row]:
 def _spectral_rows(facts: Facts) -> list[Row]:
     row = partial(Row, _SPECTRAL)
     choices, lemma, condition = facts.choices, "lem:concentration", "eq:nl.condition1"
+    decomposition = "lem:tensor.decomposition"
     actions = facts.worst.actions
     first, threshold = (
         f"C_1 = {choices.c1:g} assumed",
@@ -68,7 +69,8 @@ def _spectral_rows(facts: Facts) -> list[Row]:
     errors = tuple(error(action.error_constant) if action else None for action in actions)
     return [
         row("omega_min", each("omega"), lemma, "smallest P(x | a)"),
-        row("sigma_min(V_1)", each("sigma_first"), lemma, "smallest non-zero singular value"),
+        row("X^(l) - rank(V_1)", each("missing_rank"), decomposition, "the method needs 0"),
+        row("sigma_min(V_1)", each("sigma_first"), lemma, "0 if the rank is not full"),
         row("sigma_min(V_2)", each("sigma_second"), lemma),
         row("sigma_min(V_3)", each("sigma_third"), lemma),
         row("sigma_r(K_23)", each("sigma_pairs"), "eq:rankcondition"),

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import StructureError
 from romdp.core.validation import choice
+from romdp.data.partition import Partition
 from romdp.exact.chains import Mixing, mixing, stationary_law
 from romdp.exact.romdp import ROMDP
 from romdp.worlds import simulator
@@ -39,6 +40,9 @@ class View:
         fewer that are not zero.
     sigma_pairs
         sigma_r: the same of K_{2,3} (``eq:rankcondition``).
+    rank_first
+        The rank of V_1. The paper's assumptions do not make it X^(l): a policy may use an action in
+        states that are all reached from the same place. Where it is smaller the method cannot work.
     mixing
         Of the hidden chain under the policy; None if it is periodic.
     """
@@ -50,6 +54,7 @@ class View:
     sigma_third: float
     sigma_pairs: float
     mixing: Mixing | None
+    rank_first: int = -1  # -1: not computed
 
     @property
     def sigma(self) -> float:
@@ -133,6 +138,44 @@ def hidden_policy_views(world: ROMDP) -> Iterator[Views]:
         yield _views(world, _Blocks(taken, norms, norms[:, :, None] * choices))
 
 
+def partial_groups(world: ROMDP, policy: ArrayLike | str) -> Partition:
+    """Return the auxiliary states S of ``lem:partial.cluster``: what one policy can show at best.
+
+    With exact moments the spectral step groups the observations of a hidden state at which the
+    policy takes the same action; groups of different actions meet only in observations where a
+    stochastic policy takes both. Where V_1 or V_3 of an action lacks the full rank its moments
+    cannot be decomposed, and its observations stay as they are. An observation that is never
+    shown stays alone.
+
+    Parameters
+    ----------
+    world
+        Its hidden states are read.
+    policy
+        (Y,) actions, (Y, A) rows, ``"uniform"`` or ``"optimal"``.
+
+    Examples
+    --------
+    >>> world = ROMDP(
+    ...     transition=[[[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.7, 0.3]]],
+    ...     reward=[[0.0, 0.5], [1.0, 0.2]],
+    ...     emission=[[0.5, 0.3, 0.2, 0.0], [0.0, 0.0, 0.0, 1.0]],
+    ... )
+    >>> partial_groups(world, [0, 0, 1, 1])
+    Partition(4 observations in 3 groups of 2, 1, 1)
+    """
+    rows = policy_rows(world, policy)
+    found = Partition.singletons(world.n_observations)
+    for action, view in enumerate(views(world, rows)):
+        if view is None or min(view.sigma_first, view.sigma_pairs) == 0:
+            continue
+        taken = (rows[:, action] > 0) & (world.observation_chance > 0)
+        labels = np.arange(world.n_observations) + world.n_states
+        labels[taken] = world.labels[taken]
+        found = found.merge(Partition(labels))
+    return found
+
+
 def contraction_of_all(world: ROMDP) -> float:
     """Return the contraction theta that holds with G = 1 under every policy whatsoever.
 
@@ -167,14 +210,16 @@ def _views(world: ROMDP, blocks: _Blocks) -> Views:
         omega = joint[states] / joint.sum()
         second = blocks.norms[states, action] / taken[states, action]  # its columns do not overlap
         third = moves[states, action] * lengths
+        first = before[:, states] / law[states]
         return View(
             n_states=len(states),
             omega=float(omega.min()),
-            sigma_first=least_singular_value(before[:, states] / law[states], len(states)),
+            sigma_first=least_singular_value(first, len(states)),
             sigma_second=float(second.min()),
             sigma_third=least_singular_value(third, len(states)),
             sigma_pairs=least_singular_value((omega * second)[:, None] * third, len(states)),
             mixing=found,
+            rank_first=int(np.linalg.matrix_rank(first, rtol=_ZERO)),
         )
 
     return tuple(view(action) for action in range(world.n_actions))

@@ -50,6 +50,8 @@ class ActionConstants:
         The largest of each function in `romdp.theory.concentration`: C_O, Theta, N-bar and N_0.
     needed
         The largest N-bar + N_0: the samples from which the spectral step can be trusted.
+    missing_rank
+        The largest X^(l) minus the rank of V_1; where it is not 0 the method cannot work.
     """
 
     omega: float
@@ -62,6 +64,7 @@ class ActionConstants:
     enough_samples: Magnitude
     rank_samples: Magnitude
     needed: Magnitude
+    missing_rank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def _collect(
         settles = settles and mixing is not None
         slowest = max((slowest, mixing), key=_slowness)
     if not any(worst):
-        nothing = View(world.n_states, 0.0, 0.0, 0.0, 0.0, 0.0, None)
+        nothing = View(world.n_states, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0)
         worst = [_constants(nothing, world.n_observations, choices)] * world.n_actions
         settles = False
     return Worst(policies, share, slowest if settles else None, tuple(worst))
@@ -165,6 +168,7 @@ def _constants(view: View, n_observations: int, choices: Choices) -> ActionConst
         enough_samples=enough,
         rank_samples=rank,
         needed=enough + rank,
+        missing_rank=view.n_states - view.rank_first,
     )
 
 
@@ -180,4 +184,5 @@ def _worse(one: ActionConstants, other: ActionConstants) -> ActionConstants:
         enough_samples=max(one.enough_samples, other.enough_samples),
         rank_samples=max(one.rank_samples, other.rank_samples),
         needed=max(one.needed, other.needed),
+        missing_rank=max(one.missing_rank, other.missing_rank),
     )

@@ -350,7 +350,7 @@ class _Search:
         claims = factors.columns >= bounds
         if self.settings.bound == "estimated":
             claims &= _dominant(factors)
-            if not claims.any(axis=0)[trusted].all():
+            if not claims[:, trusted].any(axis=0).all():
                 return replace(report, note="a column of V_2 claims nothing: not determined yet")
         groups, refused = settle(claims, trusted, members)
         return replace(report, groups=groups, refused=refused)
