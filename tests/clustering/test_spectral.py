@@ -204,7 +204,8 @@ def test_a_conflict_refuses_both_columns():
     world = random_romdp(3, 1, 9, seed=3)
     evidence = _evidence(simulate(world, "uniform", 3000, seed=0))
     # A bound of next to nothing: every positive entry is claimed.
-    report = Spectral(factor=1e-12, rank=3).examine(evidence, Partition.singletons(9), _rng())
+    bold = Spectral(**PAPER, constant=1e-12, rank=3)
+    report = bold.examine(evidence, Partition.singletons(9), _rng())
     assert any("two columns claim" in refusal.reason for refusal in report.actions[0].refused)
     claims = report.actions[0].columns >= report.actions[0].bounds
     shared = set(np.flatnonzero(claims.sum(axis=1) > 1))
