@@ -16,7 +16,7 @@ from PIL import Image
 
 import romdp
 from romdp.reports import emission_figure, flow_figure, read_results, regret_figure, save_figure
-from romdp.reports.canvas import new_figure
+from romdp.reports.drawing import new_figure
 from romdp.reports.palette import GREY, state_colour
 
 HERE = Path(__file__).parent

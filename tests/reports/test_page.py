@@ -5,16 +5,22 @@ import json
 import re
 import shutil
 from base64 import b64decode
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from browsing import resize
+from report_cases import make_groupings, make_record
 from run_directories import change_runs, make_run_directory
 
-from romdp.core.errors import WriteError
+from romdp.core.errors import InvalidInputError, WriteError
 from romdp.core.storage import read_json
-from romdp.reports import read_results, write_figures, write_report
+from romdp.experiments import Experiment, RunDirectory
+from romdp.experiments.summary import summarise
+from romdp.experiments.worlds import NamedWorld
+from romdp.reports import Results, read_results, write_figures, write_report
 from romdp.reports.bands import band
+from romdp.reports.page import report_page
 
 
 def data_of(page):
@@ -41,8 +47,15 @@ def test_the_page_holds_the_figures(run_directory, results, tmp_path):
     for run, record in zip(data["runs"], results.records, strict=True):
         assert run["seed"] == record.seed
         assert run["changes"] == len(record.groupings) - 1
-        world = results.experiment.world(record.world).make(record.n_observations, record.seed)
-        np.testing.assert_allclose(run["emission"]["chance"], world.emission.max(axis=0), rtol=1e-5)
+        assert run["final"]["regret"] == pytest.approx(record.curves["regret"][-1], rel=1e-5)
+        assert run["emission"].count("shows observation") == record.n_observations
+        assert (run["flow"] is None) == (len(record.groupings) == 1)
+    for series in data["series"]:
+        example, panel = series["example"], results.panels[series["panel"]]
+        record = results.of(results.agents[series["agent"]], panel)[example["seed"]]
+        np.testing.assert_array_equal(example["n_clusters"], record.curves["n_clusters"])
+        if series["agent"] == 0:  # the first one's last point is never crowded out
+            assert example["bulbs"][0] == len(example["step"]) - 1
 
 
 def test_the_page_lies_in_the_directory_by_default(run_directory, tmp_path):
@@ -73,6 +86,51 @@ def test_missing_and_failed_runs_are_told(run_directory, tmp_path):
     assert "1 of 12 runs are missing" in warnings
     assert "<li>oracle-random-romdp-Y9-s1</li>" in warnings
     assert "ucrl2-random-romdp-Y6-s0: ValueError: &lt;b&gt;bad&lt;/b&gt;" in warnings
+
+
+def many_results(path, n_seeds, n_observations=30):
+    """Make up the results of many runs, all with a long story."""
+    world = NamedWorld("random-romdp", {"n_states": 5, "n_actions": 4})
+    agents = ("sl-ucrl", "lc-psrl", "ucrl2", "psrl", "oracle")
+    experiment = Experiment((world,), agents, (n_observations, 40), steps=1_000_000, seeds=n_seeds)
+    directory = RunDirectory.create(path, experiment)
+    rng = np.random.default_rng(0)
+    step = np.unique(np.rint(np.geomspace(1, 1e6, 60)).astype(int))
+    records = []
+    for size in (n_observations, 40):
+        labels = [np.minimum(np.arange(size), most) for most in range(size, 4, -1)]
+        for agent in agents:
+            for seed in range(n_seeds):
+                regret = np.cumsum(rng.random(len(step)))
+                record = make_record(agent, seed, step, regret, world="random-romdp")
+                epochs = {
+                    name: np.arange(300)
+                    for name in ("epoch", "start", "length", "n_clusters", "gain", "sweeps")
+                }
+                changes = {"n_observations": size, "groupings": make_groupings(labels)}
+                truth = np.arange(size) % 5
+                records.append(replace(record, epochs=epochs, hidden_state=truth, **changes))
+    return Results(directory, tuple(records), (), ())
+
+
+def test_the_page_of_ten_thousand_runs_has_a_bounded_size(tmp_path):
+    results = many_results(tmp_path / "runs", 1000)
+    assert len(results.records) == 10_000
+    wanted = "ucrl2-random-romdp-Y40-s777"
+    page = report_page(results, summarise(results.directory), [wanted])
+    assert len(page.encode()) < 10e6
+    data = data_of(page)
+    assert data["nRuns"] == 10_000
+    told = {(run["agent"], run["panel"], run["seed"]) for run in data["runs"]}
+    assert (2, 1, 777) in told
+    typical_seeds = {(s["agent"], s["panel"], s["example"]["seed"]) for s in data["series"]}
+    assert typical_seeds <= told
+    for series in data["series"]:
+        assert series["nRuns"] == 1000
+        assert len(series["seeds"]) == 30
+    assert f"{len(data['runs'])} of 10,000 runs" in page
+    with pytest.raises(InvalidInputError, match="did you mean 'ucrl2-random-romdp-Y40-s77"):
+        report_page(results, summarise(results.directory), ["ucrl2-random-romdp-Y40-s7777"])
 
 
 def test_a_page_that_cannot_be_written(run_directory, tmp_path):

@@ -283,8 +283,19 @@ def report(
             show_default="report.html in the directory",
         ),
     ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run",
+            metavar="NAME",
+            help="Tell the story of this run too, such as ucrl2-grid-Y190-s3; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
-    """Write a page about a run directory or a model, to open in a browser."""
+    """Write a page about a run directory or a model, to open in a browser.
+
+    A page of very many runs has the summaries of all and the stories of some.
+    """
     from romdp.core.storage import check_output
     from romdp.logs.model.files import is_model
     from romdp.reports import read_results, write_model_page, write_report
@@ -300,7 +311,7 @@ def report(
             f"romdp: {path} was written by romdp 0.1, without checksums: nothing is verified",
             err=True,
         )
-    typer.echo(f"wrote {write_report(results, out)}")
+    typer.echo(f"wrote {write_report(results, out, run or ())}")
     for name, what in results.damaged[:_MOST_NAMED]:
         typer.echo(f"romdp: {name} is damaged and left out: {what}", err=True)
     if results.damaged:

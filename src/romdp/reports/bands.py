@@ -1,6 +1,6 @@
 """Curves over seeds: the middle of several runs and how far they scatter, in two stated ways."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -27,6 +27,8 @@ BANDS = {
 """The two kinds of band, and what to print beside a picture that has one."""
 
 _RESAMPLES = 2000
+_AT_ONCE = 100  # resamples of thousands of runs would not fit in memory together
+_NEAREST = 0.075  # bulbs are at least this far apart, as a share of the panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ def common_steps(records: Sequence[Record]) -> NDArray[np.int64]:
     """Return the steps at which every one of the runs has figures."""
     if not records:
         raise InvalidInputError("records is empty; pass at least one run")
-    steps: NDArray[np.int64] = reduce(np.intersect1d, (r.curves["step"] for r in records))
+    grids = {r.curves["step"].tobytes(): r.curves["step"] for r in records}  # mostly a single one
+    steps: NDArray[np.int64] = reduce(np.intersect1d, grids.values())
     return steps.astype(np.int64)
 
 
@@ -99,14 +102,25 @@ def band(records: Sequence[Record], measure: str = "regret", kind: str = "mean")
     count = len(values)
     if kind == "mean":
         middle = values.mean(axis=0)
-        rows = generator(0, count).integers(count, size=(_RESAMPLES, count))
-        weights = np.apply_along_axis(np.bincount, 1, rows, minlength=count) / count
-        low, high = np.quantile(weights @ values, (0.025, 0.975), axis=0)
+        low, high = np.quantile(_resampled_means(values), (0.025, 0.975), axis=0)
     else:
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
     if count == 1:
         low = high = middle
     return Band(common_steps(records), middle, low, high, count)
+
+
+def _resampled_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means of resamples of the rows, one resample per row."""
+    size = len(values)
+    rng = generator(0, size)
+    shift = size * np.arange(_AT_ONCE)[:, None]
+    means = []
+    for _ in range(_RESAMPLES // _AT_ONCE):
+        rows = rng.integers(size, size=(_AT_ONCE, size)) + shift
+        times = np.bincount(rows.ravel(), minlength=_AT_ONCE * size).reshape(_AT_ONCE, size)
+        means.append(times / size @ values)
+    return np.concatenate(means)
 
 
 def typical(records: Sequence[Record]) -> Record:
@@ -116,3 +130,46 @@ def typical(records: Sequence[Record]) -> Record:
     last = [float(curve(r, "regret")[-1]) for r in records]
     order = np.argsort(last, kind="stable")
     return records[int(order[(len(order) - 1) // 2])]
+
+
+def bulb_places(chosen: Mapping[str, Record]) -> dict[str, list[int]]:
+    """Choose the points of typical runs at which a bulb shows the number of groups.
+
+    There is one where the number changes, if there is room for it, and one at the end.
+
+    Parameters
+    ----------
+    chosen
+        One run per agent, all drawn in one panel: their regret against sqrt(step).
+
+    Returns
+    -------
+    dict
+        For every agent the numbers of its points, the last one first.
+    """
+    roots = {name: np.sqrt(record.curves["step"]) for name, record in chosen.items()}
+    regrets = {name: curve(record, "regret") for name, record in chosen.items()}
+    known = np.concatenate([values[np.isfinite(values)] for values in regrets.values()])
+    low, high = (known.min(), known.max()) if len(known) else (0.0, 1.0)
+    right = max(float(root[-1]) for root in roots.values())
+    kept: dict[str, list[int]] = {name: [] for name in chosen}
+    taken: list[tuple[float, float]] = []
+    # Last points first: the final number of groups must not be crowded out.
+    for latest in (True, False):
+        for name, record in chosen.items():
+            changes = _changes(record)
+            for point in changes[-1:] if latest else changes[-2::-1]:
+                x = float(roots[name][point]) / right
+                y = float(regrets[name][point] - low) / ((high - low) or 1.0)
+                crowded = any(np.hypot(x - a, y - b) < _NEAREST for a, b in taken)
+                if np.isfinite(y) and not crowded:
+                    taken.append((x, y))
+                    kept[name].append(int(point))
+    return kept
+
+
+def _changes(record: Record) -> NDArray[np.int64]:
+    """Return the points at which the number of groups is a new one, and the last point."""
+    groups = record.curves["n_clusters"]
+    changes = np.flatnonzero(np.diff(groups)) + 1
+    return np.unique(np.concatenate(([0], changes, [len(groups) - 1])))

@@ -1,14 +1,31 @@
-"""The printed figures, in one place, and the ones of a whole run directory."""
+"""Figures for print: regret with bands, groups along the regret, and those of a whole directory.
 
+Regret is drawn as in `fig:comparison`, the groups along it as in `fig:comparisonCar`.
+"""
+
+import io
 import os
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
-from romdp.reports.bands import known_measures, typical
-from romdp.reports.canvas import FORMATS, save_figure
-from romdp.reports.curves import groups_figure, regret_figure
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.errors import InvalidInputError
+from romdp.core.storage import write_atomic
+from romdp.core.validation import choice
+from romdp.reports.bands import BANDS, MEASURES, band, bulb_places, curve, known_measures, typical
+from romdp.reports.drawing import new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
-from romdp.reports.reading import read_results
+from romdp.reports.palette import Style, agent_styles
+from romdp.reports.reading import Panel, Record, Results, read_results
 from romdp.reports.shell import make_directory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "emission_figure",
@@ -19,11 +36,14 @@ __all__ = [
     "write_figures",
 ]
 
+_FORMATS = ("svg", "png")
+_N_MARKERS = 7
+
 
 def write_figures(
     directory: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
-    formats: tuple[str, ...] = FORMATS,
+    formats: tuple[str, ...] = _FORMATS,
 ) -> list[Path]:
     """Write the figures of a run directory, as SVG and PNG.
 
@@ -60,10 +80,244 @@ def write_figures(
     for world, size in results.panels:
         for agent in results.agents:
             records = results.of(agent, (world, size))
-            if records and len(typical(records).groupings) > 1:
-                figures[f"flow-{agent}-{world}-Y{size}"] = flow_figure(typical(records))
+            if records and len((example := typical(records)).groupings) > 1:
+                figures[f"flow-{agent}-{world}-Y{size}"] = flow_figure(example)
     return [
         path
         for name, figure in figures.items()
         for path in save_figure(figure, folder / name, formats)
     ]
+
+
+def save_figure(
+    figure: "Figure",
+    stem: str | os.PathLike[str],
+    formats: Sequence[str] = _FORMATS,
+    dpi: int = 200,
+) -> list[Path]:
+    """Write a figure as ``stem.svg`` and ``stem.png``, each whole or not at all.
+
+    The same figure gives the same bytes: no date and no random names inside.
+
+    Returns
+    -------
+    The files written.
+    """
+    import matplotlib
+
+    paths = []
+    for kind in formats:
+        choice(kind, "format", _FORMATS)
+        buffer = io.BytesIO()
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        with matplotlib.rc_context({"svg.hashsalt": "romdp"}):
+            figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
+        path = Path(f"{os.fspath(stem)}.{kind}")
+        write_atomic(path, partial(_copy, buffer.getvalue()))
+        paths.append(path)
+    return paths
+
+
+def _copy(content: bytes, file: IO[bytes]) -> None:
+    file.write(content)
+
+
+def panel_title(panel: Panel) -> str:
+    """Name a panel.
+
+    Examples
+    --------
+    >>> panel_title(("random-romdp", 30))
+    'random-romdp, Y = 30'
+    """
+    return f"{panel[0]}, Y = {panel[1]}"
+
+
+def regret_figure(
+    results: Results,
+    measure: str = "regret",
+    kind: str = "mean",
+    agents: Sequence[str] | None = None,
+    share_y: bool = True,
+) -> "Figure":
+    """Draw regret against the square root of the step, one panel per world and Y.
+
+    On this axis a regret that grows as sqrt(N) is a straight line. What the band means is
+    written below the panels.
+
+    Parameters
+    ----------
+    results
+        A run directory, read by `read_results`.
+    measure
+        ``"regret"``, ``"pseudo_regret"``, ``"reward_per_step"`` or ``"n_clusters"``.
+    kind
+        ``"mean"``: mean and 95% bootstrap interval; ``"median"``: median and quartiles.
+    agents
+        Which to draw; by default all.
+    share_y
+        Whether all panels have the same vertical axis, so that heights can be compared.
+    """
+    choice(measure, "measure", MEASURES)
+    choice(kind, "band", BANDS)
+    styles = _styles(results, agents)
+    figure, panels = _panels(results, share_y)
+    counts = set()
+    for panel, axes in zip(results.panels, panels, strict=True):
+        for name, style in styles.items():
+            records = results.of(name, panel)
+            if records:
+                _draw_band(axes, records, measure, kind, style)
+                counts.add(len(records))
+        _label_axes(axes, MEASURES[measure], share_y=share_y)
+    _add_legend(figure, styles, _band_note(kind, counts))
+    return figure
+
+
+def groups_figure(
+    results: Results, agents: Sequence[str] | None = None, share_y: bool = False
+) -> "Figure":
+    """Draw the regret of one typical run per agent, with the number of groups in bulbs along it.
+
+    The run is the one in the middle by final regret. A bulb stands where the number of groups
+    changes, where there is room for it.
+    """
+    styles = _styles(results, agents)
+    figure, panels = _panels(results, share_y)
+    for panel, axes in zip(results.panels, panels, strict=True):
+        chosen = {name: typical(records) for name in styles if (records := results.of(name, panel))}
+        for name, record in chosen.items():
+            root, regret = np.sqrt(record.curves["step"]), curve(record, "regret")
+            axes.plot(root, regret, color=styles[name].colour, ls=styles[name].dash, lw=1.4)
+        for name, places in bulb_places(chosen).items():
+            for place in places:
+                _draw_bulb(axes, chosen[name], place, styles[name])
+        _label_axes(axes, "regret", share_y=share_y)
+    note = "one run per agent: the middle one by final regret; in the bulbs: number of groups"
+    _add_legend(figure, styles, note, markers=False)
+    return figure
+
+
+def _styles(results: Results, agents: Sequence[str] | None) -> dict[str, Style]:
+    styles = agent_styles(results.agents)
+    if agents is None:
+        return styles
+    if not agents:
+        raise InvalidInputError("agents is empty; name at least one, or pass None for all")
+    return {choice(name, "agent", styles): styles[name] for name in agents}
+
+
+def _panels(results: Results, share_y: bool) -> "tuple[Figure, list[Axes]]":
+    """Lay the panels side by side, three in a row, with the unused places left empty."""
+    titles = [panel_title(panel) for panel in results.panels]
+    n_columns = min(3, len(titles))
+    n_rows = -(-len(titles) // n_columns)
+    figure = new_figure(max(3.6 * n_columns, 5.0), 3.1 * n_rows + 0.7)
+    panels = list(figure.subplots(n_rows, n_columns, sharey=share_y, squeeze=False).flat)
+    for axes in panels[len(titles) :]:
+        axes.remove()
+    for axes, title in zip(panels, titles, strict=False):
+        axes.set_title(title, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#DDDDDD", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(labelsize=8)
+    return figure, panels[: len(titles)]
+
+
+def _draw_band(
+    axes: "Axes", records: Sequence[Record], measure: str, kind: str, style: Style
+) -> None:
+    summary = band(records, measure, kind)
+    if np.isnan(summary.middle).all():
+        return
+    root = np.sqrt(summary.step)
+    axes.plot(
+        root,
+        summary.middle,
+        color=style.colour,
+        linestyle=style.dash,
+        linewidth=1.6,
+        marker=style.marker,
+        markersize=4,
+        markevery=_marker_places(root),
+    )
+    if summary.n_runs > 1:
+        axes.fill_between(
+            root, summary.low, summary.high, color=style.colour, alpha=0.18, linewidth=0
+        )
+
+
+def _marker_places(root: NDArray[np.float64]) -> list[int]:
+    """Choose points that lie evenly on the axis: the stored steps crowd at its beginning."""
+    wanted = np.linspace(root[0], root[-1], _N_MARKERS)
+    return sorted({int(np.abs(root - place).argmin()) for place in wanted})
+
+
+def _draw_bulb(axes: "Axes", record: Record, point: int, style: Style) -> None:
+    x = float(np.sqrt(record.curves["step"][point]))
+    y = float(record.curves["regret"][point])
+    number = int(record.curves["n_clusters"][point])
+    axes.plot(
+        [x],
+        [y],
+        marker="o",
+        markersize=12,
+        markerfacecolor="white",
+        markeredgecolor=style.colour,
+        markeredgewidth=1.3,
+        clip_on=False,
+        zorder=5,
+    )
+    size = 6.5 if number < 100 else 5
+    axes.text(x, y, f"{number}", ha="center", va="center_baseline", fontsize=size, zorder=6)
+
+
+def _label_axes(axes: "Axes", name: str, share_y: bool) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    axes.set_xlabel(r"$\sqrt{N}$", fontsize=9)
+    place = axes.get_subplotspec()
+    if not share_y or place is None or place.is_first_col():
+        axes.set_ylabel(name, fontsize=9)
+    axes.set_xlim(left=0)
+    axes.margins(x=0.02)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+
+
+def _add_legend(
+    figure: "Figure", styles: Mapping[str, Style], note: str, *, markers: bool = True
+) -> None:
+    """Put one legend above all panels, and a line that explains the figure below them."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=style.colour,
+            linestyle=style.dash,
+            marker=style.marker if markers else None,
+            markersize=5,
+            linewidth=1.8,
+            label=name,
+        )
+        for name, style in styles.items()
+    ]
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=min(len(handles), 6),
+        frameon=False,
+        fontsize=9,
+        handlelength=3.2,
+    )
+    figure.supxlabel(note, fontsize=7.5, color="#555555")
+
+
+def _band_note(kind: str, counts: set[int]) -> str:
+    seeds = str(counts.pop()) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    if seeds == "1":
+        return "one run per line, no band"
+    return f"{BANDS[kind]} ({seeds} seeds)"

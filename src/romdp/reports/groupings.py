@@ -1,28 +1,29 @@
-"""Figures of groupings.
+"""Pictures of groupings.
 
 How observations flow into groups (`fig:evolution`), and which state shows which observation.
 """
 
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.text import count
 from romdp.core.validation import real_array
 from romdp.data.partition import Partition
-from romdp.reports.canvas import new_figure
-from romdp.reports.flow import ALONE, UNSEEN, Block, Column, Flow, lay_out
+from romdp.reports.drawing import INK, PAPER, Box, Picture, Ribbon, Words, listed
+from romdp.reports.flow import ALONE, UNSEEN, Block, Flow, lay_out
 from romdp.reports.palette import UNSEEN_COLOUR, state_colour
 from romdp.reports.reading import Record
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLOCK = 0.05  # half the width of a block; columns are 1 apart
-_PALE = "#F2F2F2"
-_SMALLEST_TEXT = 0.017  # blocks lower than this are not labelled
+_STEP, _TALL, _HALF, _TOP = 120, 430, 9, 34  # between columns, of a column, of a block, above
+_CELL, _ROW, _STRIP, _LEFT = 26, 20, 20, 64  # of an emission picture: cells, rows, strips, margin
+_HOVER = 8  # pixels that a mouse can aim at
 
 
 def flow_figure(record: Record, max_columns: int = 8) -> "Figure":
@@ -35,110 +36,70 @@ def flow_figure(record: Record, max_columns: int = 8) -> "Figure":
     if not record.groupings:
         raise InvalidInputError(f"the run of {record.agent} has no stored groupings to draw")
     flow = lay_out(record.groupings, record.hidden_state, max_columns)
-    figure = new_figure(max(1.15 * len(flow.columns) + 1.2, 4.5), 4.6)
-    axes = figure.subplots()
-    axes.set_axis_off()
-    axes.set_xlim(-0.35, len(flow.columns) - 0.65)
-    axes.set_ylim(1.13, -0.09)
-    _draw_ribbons(axes, flow)
-    for number, column in enumerate(flow.columns):
-        _draw_column(axes, number, column, record.hidden_state)
-    axes.set_title(
-        f"{record.agent}, {record.world}, Y = {record.n_observations}, seed {record.seed}",
-        fontsize=10,
-    )
-    figure.supxlabel(_flow_note(flow, record.hidden_state is not None), fontsize=7.5, color="#555")
-    return figure
+    title = f"{record.agent}, {record.world}, Y = {record.n_observations}, seed {record.seed}"
+    return flow_picture(flow, record.hidden_state).figure(title, flow_note(flow, record))
 
 
-def _flow_note(flow: Flow, known: bool) -> str:
-    colours = "true hidden state" if known else "final group"
-    note = f"columns: the grouping at the start of an epoch; colours: {colours}"
+def flow_note(flow: Flow, record: Record) -> str:
+    """Explain the picture of a flow in a line."""
+    known = record.hidden_state is not None
+    note = "Columns: the grouping at the start of an epoch. Ribbons: observations, coloured by "
+    note += "their true hidden state." if known else "their final group."
     if known:
-        note += "; hatched: a group that mixes states"
+        note += " Hatched: a group that mixes states."
     if flow.left_out:
-        note += f"; {flow.left_out} smaller changes left out"
+        note += f" {count(flow.left_out, 'smaller change')} left out."
     return note
 
 
-def _draw_ribbons(axes: "Axes", flow: Flow) -> None:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path as Outline
-
-    move, line, bend = Outline.MOVETO, Outline.LINETO, Outline.CURVE4
+def flow_picture(flow: Flow, hidden: NDArray[np.int64] | None) -> Picture:
+    """Draw a flow that has been laid out."""
+    shapes: list[Box | Ribbon | Words] = []
+    centres = [55.0 + _STEP * number for number in range(len(flow.columns))]
     for ribbon in flow.ribbons:
-        left, right = ribbon.column + _BLOCK, ribbon.column + 1 - _BLOCK
-        middle = (left + right) / 2
-        a, b = ribbon.left_top, ribbon.right_top
-        c, d = b + ribbon.thickness, a + ribbon.thickness
-        outline = Outline(
-            [
-                *[(left, a), (middle, a), (middle, b), (right, b)],
-                *[(right, c), (middle, c), (middle, d), (left, d), (left, a)],
-            ],
-            [move, bend, bend, bend, line, bend, bend, bend, Outline.CLOSEPOLY],
-        )
-        axes.add_patch(
-            PathPatch(
-                outline,
-                facecolor=state_colour(ribbon.state),
-                alpha=0.55,
-                edgecolor="white",
-                linewidth=0.3,
+        kind = "group" if hidden is None else "state"
+        who = f"of {kind} {ribbon.state}" if ribbon.state >= 0 else "without a group"
+        shapes.append(
+            Ribbon(
+                centres[ribbon.column] + _HALF,
+                centres[ribbon.column + 1] - _HALF,
+                _TOP + _TALL * ribbon.left_top,
+                _TOP + _TALL * ribbon.right_top,
+                _TALL * ribbon.thickness,
+                state_colour(ribbon.state),
+                f"{count(ribbon.size, 'observation')} {who}",
             )
         )
+    for x, column in zip(centres, flow.columns, strict=True):
+        for block in column.blocks:
+            shapes += _block(x, block, is_mixed(block, hidden))
+        shapes += [
+            Words(x, 16, str(column.n_clusters), 15, bold=True),
+            Words(x, _TOP + _TALL + 14, f"epoch {column.epoch:,}"),
+            Words(x, _TOP + _TALL + 29, f"step {column.step:,}"),
+        ]
+    about = f"how {count(len(flow.columns), 'grouping')} followed each other"
+    return Picture(centres[-1] + 55, _TOP + _TALL + 42, about, tuple(shapes))
 
 
-def _draw_column(
-    axes: "Axes", number: int, column: Column, hidden: NDArray[np.int64] | None
-) -> None:
-    from matplotlib.patches import Rectangle
-
-    for block in column.blocks:
-        axes.add_patch(
-            Rectangle(
-                (number - _BLOCK, block.top),
-                2 * _BLOCK,
-                block.bottom - block.top,
-                facecolor=_block_colour(block),
-                edgecolor="black",
-                linewidth=0.6,
-                hatch="////" if is_mixed(block, hidden) else None,
-            )
-        )
-        if block.bottom - block.top >= _SMALLEST_TEXT and len(block.members) > 1:
-            _write_size(axes, number, block)
-    axes.text(number, -0.02, f"{column.n_clusters}", ha="center", va="bottom", fontsize=9)
-    axes.text(
-        number,
-        1.02,
-        f"epoch {column.epoch}\nstep {column.step:,}",
-        ha="center",
-        va="top",
-        fontsize=7,
-    )
-    if number == 0:
-        axes.text(-0.12, -0.02, "groups:", ha="right", va="bottom", fontsize=7, color="#555")
-
-
-def _write_size(axes: "Axes", number: int, block: Block) -> None:
-    """Write how many observations a block has; upright where it needs a word."""
-    label = block_label(block)
-    upright = block.group < 0 and block.bottom - block.top > 0.02 * len(label)
-    axes.text(
-        number,
-        (block.top + block.bottom) / 2,
-        label if upright or block.group >= 0 else str(len(block.members)),
-        rotation=90 if upright else 0,
-        ha="center",
-        va="center" if upright else "center_baseline",
-        fontsize=6.5,
-        bbox=None if block.group < 0 else {"facecolor": _PALE, "edgecolor": "none", "pad": 0.8},
-    )
-
-
-def _block_colour(block: Block) -> str:
-    return UNSEEN_COLOUR if block.group < 0 else _PALE
+def _block(x: float, block: Block, mixed: bool) -> list[Box | Words]:
+    """Draw a group, and write how many observations it has where there is room."""
+    top, tall = _TOP + _TALL * block.top, _TALL * (block.bottom - block.top)
+    fill = UNSEEN_COLOUR if block.group < 0 else PAPER
+    kind = {UNSEEN: "not seen yet: ", ALONE: "each alone: "}.get(block.group, "")
+    hint = f"{kind}{listed(block.members)}"
+    shapes: list[Box | Words] = [
+        Box(x - _HALF, top, 2 * _HALF, tall, fill, hint, framed=True, hatched=mixed)
+    ]
+    if tall < 13:
+        return shapes
+    y, size = top + tall / 2, str(len(block.members))
+    if mixed:
+        shapes.append(Box(x - _HALF + 1, y - 6, 2 * _HALF - 2, 12, PAPER))
+    upright = block.group < 0 and tall > 50
+    words = f"{size} {'new' if block.group == UNSEEN else 'alone'}" if upright else size
+    colour = "#000000" if block.group < 0 else INK
+    return [*shapes, Words(x, y, words, 10, colour=colour, upright=upright)]
 
 
 def is_mixed(block: Block, hidden: NDArray[np.int64] | None) -> bool:
@@ -146,12 +107,6 @@ def is_mixed(block: Block, hidden: NDArray[np.int64] | None) -> bool:
     return (
         hidden is not None and block.group >= 0 and len(np.unique(hidden[list(block.members)])) > 1
     )
-
-
-def block_label(block: Block) -> str:
-    """Write the size of a block, and what it is where it is no group."""
-    kind = {UNSEEN: " new", ALONE: " alone"}.get(block.group, "")
-    return f"{len(block.members)}{kind}"
 
 
 def emission_figure(emission: ArrayLike, partition: Partition) -> "Figure":
@@ -168,72 +123,92 @@ def emission_figure(emission: ArrayLike, partition: Partition) -> "Figure":
     -----
     The observations are sorted by true state and then by group. A group has the colour of the
     state that most of its observations belong to: where the grouping is right, both strips look
-    the same, and an observation in the wrong company shows the wrong colour.
+    the same, and an observation in the wrong group shows the wrong colour.
     """
     matrix = real_array(emission, "emission", ("n_states", "n_observations"))
+    note = (
+        "Observations, sorted by state and then by group. "
+        f"The darker a cell, the likelier its state shows it (at most {matrix.max():.2g})."
+    )
+    return emission_picture(matrix, partition).figure(note=note)
+
+
+def emission_picture(matrix: NDArray[np.float64], partition: Partition) -> Picture:
+    """Draw an emission matrix between a strip of true states and a strip of groups."""
     if partition.n_observations != matrix.shape[1]:
         raise InvalidInputError(
             f"partition groups {partition.n_observations} observations, but emission has "
             f"{matrix.shape[1]} columns; the two must agree"
         )
     truth = matrix.argmax(axis=0)
-    order = np.lexsort((np.arange(len(truth)), partition.labels, truth))
-    width = float(np.clip(0.16 * len(truth) + 2.0, 5.5, 12.0))
-    figure = new_figure(width, float(np.clip(0.3 * len(matrix) + 1.9, 2.8, 6.5)))
-    strips: Any = figure.subplots(
-        3, 1, sharex=True, height_ratios=[0.09, max(0.25, 0.11 * len(matrix)), 0.09]
-    )
-    top, middle, bottom = strips
-    _draw_strip(top, truth[order], truth[order], "state")
     found = np.asarray(partition.labels)
-    table = partition.contingency(Partition(truth)).toarray()
-    states = truth[[members[0] for members in Partition(truth).members]]
-    likeness = np.append(states[table.argmax(axis=1)], -1)  # -1, the last: no group, no state
-    _draw_strip(bottom, found[order], likeness[found][order], "group")
-    # The square root, as the eye sees it: rare observations must not vanish beside common ones.
-    image = middle.imshow(
-        np.sqrt(matrix[:, order]), aspect="auto", cmap="Greys", vmin=0, interpolation="nearest"
-    )
-    for place in np.flatnonzero(np.diff(truth[order])) + 0.5:
-        middle.axvline(place, color="#D55E00", linewidth=0.9)
-    middle.set_ylabel("hidden state", fontsize=9)
-    middle.set_yticks(range(len(matrix)) if len(matrix) <= 20 else [0, len(matrix) - 1])
-    middle.tick_params(labelsize=8)
-    few = len(truth) <= 60
-    middle.tick_params(bottom=False, labelbottom=False)
-    bottom.set_xticks(range(len(truth)) if few else [])
-    bottom.set_xticklabels([str(y) for y in order] if few else [], fontsize=6.5)
-    bottom.tick_params(bottom=few, labelbottom=few, length=2)
-    bottom.set_xlabel("observation, sorted by state and then by group", fontsize=8)
-    bar = figure.colorbar(image, ax=list(strips), shrink=0.8, pad=0.02)
-    bar.set_label("chance to be shown", fontsize=8)
-    ticks = np.linspace(0, float(np.sqrt(matrix.max())), 5)
-    bar.set_ticks(ticks.tolist(), labels=[f"{tick**2:.2g}" for tick in ticks])
-    bar.ax.tick_params(labelsize=7)
-    return figure
-
-
-def _draw_strip(
-    axes: "Axes", labels: NDArray[np.int64], states: NDArray[np.int64], name: str
-) -> None:
-    """Draw a row of cells, coloured by state; runs of one label are framed and numbered."""
-    from matplotlib.colors import to_rgb
-
-    colours = np.array([to_rgb(state_colour(int(state))) for state in states])
-    axes.imshow(colours[None], aspect="auto", interpolation="nearest")
-    axes.set_yticks([0], [name], fontsize=8)
-    axes.tick_params(bottom=False, labelbottom=False, left=False)
-    for run in np.split(np.arange(len(labels)), np.flatnonzero(np.diff(labels)) + 1):
-        axes.axvline(run[0] - 0.5, color="black", linewidth=0.8)
-        if len(run) >= max(1, len(labels) // 60):
-            label = int(labels[run[0]])
-            dark = colours[run[0]] @ (0.299, 0.587, 0.114) < 0.5
-            axes.text(
-                float(run.mean()),
-                0,
-                "-" if label < 0 else str(label),
-                ha="center",
-                va="center_baseline",
-                fontsize=7,
-                color="white" if dark else "black",
+    order = np.lexsort((np.arange(len(truth)), found, truth))
+    cell = min(_CELL, 900 / len(order))
+    row = _ROW if len(matrix) <= 20 else 8
+    wide, bottom = cell * len(order), 34 + row * len(matrix)
+    shapes: list[Box | Ribbon | Words] = [
+        Box(_LEFT, 30, wide, row * len(matrix), PAPER, framed=True)
+    ]
+    likeness = _likeness(found, truth)
+    shapes += _strip(4, cell, order, truth, truth, "state")
+    darkest = float(matrix.max())
+    for place, y in enumerate(order):
+        for x in np.flatnonzero(matrix[:, y]):
+            chance = float(matrix[x, y])
+            hint = f"state {x} shows observation {y} with chance {chance:.3g}"
+            # The square root, as the eye sees it: rare observations must not vanish.
+            dark = round(0.06 + 0.94 * float(np.sqrt(chance / darkest)), 3)
+            shapes.append(
+                Box(
+                    _LEFT + cell * place,
+                    30 + row * float(x),
+                    cell,
+                    row,
+                    INK,
+                    hint if cell >= _HOVER else "",
+                    dark,
+                )
             )
+    shapes += _strip(bottom + 2, cell, order, found, likeness, "group")
+    if cell >= 14:
+        shapes += [
+            Words(_LEFT + cell * (place + 0.5), bottom + 33, str(y), 9)
+            for place, y in enumerate(order)
+        ]
+    about = f"emission matrix and groups of {count(len(order), 'observation')}"
+    return Picture(_LEFT + wide + 4, bottom + 44, about, tuple(shapes))
+
+
+def _likeness(found: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return, for every observation, the state that most of its group belongs to."""
+    likeness = np.full(len(found), -1)
+    for group in np.unique(found[found >= 0]):
+        likeness[found == group] = np.bincount(truth[found == group]).argmax()
+    return likeness
+
+
+def _strip(
+    y: float,
+    cell: float,
+    order: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    states: NDArray[np.int64],
+    name: str,
+) -> list[Box | Words]:
+    """Draw a row of observations, one box per run of the same label, coloured by state."""
+    shapes: list[Box | Words] = [Words(_LEFT - 8, y + _STRIP / 2, name, side="end")]
+    start = 0
+    for label, run in groupby(order, key=lambda observation: int(labels[observation])):
+        members = [int(member) for member in run]
+        x, wide = _LEFT + cell * start, cell * len(members)
+        title = "no group" if label < 0 else f"{name} {label}"
+        fill = state_colour(int(states[members[0]]))
+        shapes.append(Box(x, y, wide, _STRIP, fill, f"{title}: {listed(members)}"))
+        shapes.append(Box(x + wide - 1, y, 1, _STRIP, PAPER))
+        if wide >= 14:
+            words = "-" if label < 0 else str(label)
+            shapes.append(
+                Words(x + wide / 2, y + _STRIP / 2, words, 10, colour="#000000", bold=True)
+            )
+        start += len(members)
+    return shapes

@@ -2,14 +2,14 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from romdp.core.text import number
+from romdp.core.text import UNKNOWN, count, interval, number
 from romdp.experiments.summary import summarise
 from romdp.reports.bands import BANDS, known_measures
-from romdp.reports.curves import panel_title
+from romdp.reports.figures import panel_title
 from romdp.reports.pagedata import page_data
 from romdp.reports.reading import Panel, Results, read_results
 from romdp.reports.shell import (
@@ -29,7 +29,9 @@ _MOST_LISTED = 40
 
 
 def write_report(
-    directory: str | os.PathLike[str] | Results, out: str | os.PathLike[str] | None = None
+    directory: str | os.PathLike[str] | Results,
+    out: str | os.PathLike[str] | None = None,
+    runs: Sequence[str] = (),
 ) -> Path:
     """Write the page of a run directory, finished or not.
 
@@ -40,6 +42,9 @@ def write_report(
     out
         The file to write; by default ``report.html`` in the directory, and ``summary.json``
         is then brought up to date too.
+    runs
+        Names of runs whose story the page must tell, such as ``"ucrl2-grid-Y190-s3"``. It tells
+        as many others as fit, a typical one of each agent in each world first.
 
     Returns
     -------
@@ -55,14 +60,14 @@ def write_report(
     if out is None:
         results.directory.write_summary(summary)
     path = results.directory.path / "report.html" if out is None else Path(out)
-    return write_page(path, report_page(results, summary))
+    return write_page(path, report_page(results, summary, runs))
 
 
-def report_page(results: Results, summary: Mapping[str, Any]) -> str:
+def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str] = ()) -> str:
     """Return the page as text."""
     experiment = results.experiment
     worlds = ", ".join(spec.label for spec in experiment.worlds)
-    seeds = "1 seed" if experiment.seeds == 1 else f"{experiment.seeds} seeds"
+    data = page_data(results, runs)
     return document(
         f"Agents compared: {worlds}",
         _warnings(results, len(experiment.runs)),
@@ -75,12 +80,12 @@ def report_page(results: Results, summary: Mapping[str, Any]) -> str:
         ),
         _bulbs() if "regret" in known_measures(results.records) else "",
         section("summary", "Final figures", *_summary(results, summary)),
-        _story(),
+        _story(len(data["runs"]), len(results.records)),
         section("configuration", "What was run", *_configuration(results)),
-        subtitle=f"{len(experiment.agents)} agents, {experiment.steps:,} steps, {seeds}. "
-        f"{experiment.settings}.",
-        data=page_data(results),
-        script=asset("report.js") + asset("story.js"),
+        subtitle=f"{count(len(experiment.agents), 'agent')}, {experiment.steps:,} steps, "
+        f"{count(experiment.seeds, 'seed')}. {experiment.settings}.",
+        data=data,
+        script=asset("experiment.js"),
     )
 
 
@@ -211,16 +216,18 @@ def _figures(agent: Mapping[str, Any]) -> list[object]:
 
 
 def _interval(spread: Mapping[str, Any]) -> str:
-    if spread["mean"] is None:
-        return "-"
-    low, high = spread["mean_interval"]
-    if low is None or high is None:
-        return number(spread["mean"])
-    return f"{number(spread['mean'])} [{number(low)}, {number(high)}]"
+    ends = interval(spread["mean_interval"])
+    return number(spread["mean"]) + ("" if ends == UNKNOWN else f" {ends}")
 
 
-def _story() -> Html:
+def _story(n_told: int, n_runs: int) -> Html:
     """Leave the places that the script fills for the run that is chosen."""
+    note = "Choose a run; the grouping is told change by change."
+    if n_told < n_runs:
+        note += (
+            f" The page has {n_told:,} of {n_runs:,} runs, the middle one by final regret of each "
+            "agent and world first; add another with `romdp report DIR --run NAME`."
+        )
     return section(
         "story",
         "The story of one run",
@@ -240,7 +247,7 @@ def _story() -> Html:
             element("p", id="epochs-note", class_="note"),
             element("div", id="epochs", class_="scroll tall", tabindex="0"),
         ),
-        note="Choose a run; the grouping is told change by change.",
+        note=note,
     )
 
 

@@ -1,46 +1,69 @@
-"""What the script of an experiment's page needs, as plain data."""
+"""What the script of an experiment's page needs, as plain data of bounded size."""
 
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.errors import UnknownNameError
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
-from romdp.experiments.specification import Experiment
+from romdp.experiments.specification import Experiment, RunSpec
 from romdp.reports.bands import (
     BANDS,
     MEASURES,
     aligned,
     band,
+    bulb_places,
     common_steps,
+    curve,
     known_measures,
     typical,
 )
-from romdp.reports.curves import change_places, panel_title
-from romdp.reports.flow import Flow, lay_out
-from romdp.reports.groupings import block_label, is_mixed
-from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, agent_styles
+from romdp.reports.figures import panel_title
+from romdp.reports.flow import lay_out
+from romdp.reports.groupings import emission_picture, flow_note, flow_picture
+from romdp.reports.palette import agent_styles
 from romdp.reports.reading import Record, Results
+from romdp.reports.shell import as_json
 from romdp.reports.story import tell
 
+_MOST_LINES = 300  # runs that are drawn one by one, in all panels together
+_MOST_STORIES = 3_000_000  # characters of the stories of single runs
 _MOST_EPOCHS = 200
 _MOST_DRAWN = 1000  # observations of an emission picture
-_MOST_NAMED = 12  # members of a group that are listed
 
 
-def page_data(results: Results) -> dict[str, Any]:
-    """Return everything the script draws; arrays may stay arrays."""
+def page_data(results: Results, told: Collection[str] = ()) -> dict[str, Any]:
+    """Return everything the script draws; arrays may stay arrays.
+
+    Parameters
+    ----------
+    results
+        The run directory.
+    told
+        The names of runs whose story must be in the page; others follow as far as there is room.
+    """
     panels, agents = results.panels, results.agents
     styles = agent_styles(agents)
-    numbers = {id(record): number for number, record in enumerate(results.records)}
-    series = []
-    for p, panel in enumerate(panels):
-        for a, agent in enumerate(agents):
-            records = results.of(agent, panel)
-            if records:
-                example = numbers[id(typical(records))]
-                series.append({"agent": a, "panel": p, "example": example, **_series(records)})
+    cells = [
+        (a, p, records)
+        for p, panel in enumerate(panels)
+        for a, agent in enumerate(agents)
+        if (records := results.of(agent, panel))
+    ]
+    n_lines = max(3, _MOST_LINES // len(cells))
+    examples = {(a, p): typical(records) for a, p, records in cells}
+    bulbs = {
+        (agents.index(name), p): places
+        for p in range(len(panels))
+        for name, places in bulb_places(
+            {agents[a]: record for (a, q), record in examples.items() if q == p}
+        ).items()
+    }
+    stories = _stories(results, cells, told)
     return {
         "agents": [
             {
@@ -55,49 +78,106 @@ def page_data(results: Results) -> dict[str, Any]:
         "panels": [panel_title(panel) for panel in panels],
         "measures": known_measures(results.records),
         "bands": BANDS,
-        "stateColours": STATE_COLOURS,
-        "unseenColour": UNSEEN_COLOUR,
-        "series": series,
-        "runs": [
+        "series": [
             {
-                "agent": agents.index(record.agent),
-                "panel": panels.index(record.panel),
-                **_run(record, results.experiment),
+                "agent": a,
+                "panel": p,
+                "example": _example(examples[a, p], bulbs[a, p]),
+                **_series(records, n_lines),
             }
-            for record in results.records
+            for a, p, records in cells
         ],
+        "nRuns": len(results.records),
+        "runs": stories,
     }
 
 
-def _series(records: tuple[Record, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {"step": common_steps(records), "seeds": [r.seed for r in records]}
+def _series(records: Sequence[Record], n_lines: int) -> dict[str, Any]:
+    """Return the bands of runs of one agent in one panel, and some of the runs themselves."""
+    shown = _spread(records, n_lines)
+    found: dict[str, Any] = {
+        "step": common_steps(records),
+        "nRuns": len(records),
+        "seeds": [record.seed for record in shown],
+    }
     for measure in MEASURES:
-        found[measure] = {"runs": aligned(records, measure)}
+        found[measure] = {"runs": aligned(shown, measure)}
         for kind in BANDS:
             summary = band(records, measure, kind)
             found[measure][kind] = [summary.middle, summary.low, summary.high]
     return found
 
 
-def _run(record: Record, experiment: Experiment) -> dict[str, Any]:
+def _spread(records: Sequence[Record], most: int) -> Sequence[Record]:
+    """Return at most so many runs, spread evenly by their final regret."""
+    if len(records) <= most:
+        return records
+    order = np.argsort([curve(record, "regret")[-1] for record in records], kind="stable")
+    places = np.rint(np.linspace(0, len(records) - 1, most)).astype(np.int64)
+    return [records[i] for i in order[places]]
+
+
+def _example(record: Record, bulbs: list[int]) -> dict[str, Any]:
+    curves = record.curves
+    names = ("step", "regret", "n_clusters")
+    return {"seed": record.seed, "bulbs": bulbs, **{name: curves[name] for name in names}}
+
+
+def _stories(
+    results: Results, cells: Sequence[tuple[int, int, Sequence[Record]]], told: Collection[str]
+) -> list[dict[str, Any]]:
+    """Tell as many runs as there is room for: those that are wanted, then the typical ones."""
+    by_name = {run_name(record): record for record in results.records} if told else {}
+    for name in told:
+        if name not in by_name:
+            raise UnknownNameError("run", name, by_name)
+    places = {id(record): (a, p) for a, p, records in cells for record in records}
+    stories: list[dict[str, Any]] = []
+    room, seen = _MOST_STORIES, set()
+    for record in chain((by_name[name] for name in told), _by_interest(cells)):
+        if id(record) in seen:
+            continue
+        a, p = places[id(record)]
+        story = {"agent": a, "panel": p, **_story(record, results.experiment)}
+        room -= len(as_json(story))
+        if room < 0 and len(stories) >= max(1, len(told)):
+            break
+        seen.add(id(record))
+        stories.append(story)
+    return sorted(stories, key=lambda story: (story["panel"], story["agent"], story["seed"]))
+
+
+def _by_interest(cells: Sequence[tuple[int, int, Sequence[Record]]]) -> Iterator[Record]:
+    """Yield the typical run of every agent in every panel, then the others in turn."""
+    rows = [(typical(records), *records) for _, _, records in cells]
+    for turn in zip_longest(*rows):
+        yield from (record for record in turn if record is not None)
+
+
+def run_name(record: Record) -> str:
+    """Return the name that a run has in its directory."""
+    return RunSpec(record.agent, record.world, record.n_observations, record.seed).id
+
+
+def _story(record: Record, experiment: Experiment) -> dict[str, Any]:
     epochs, left_out = _epochs(record)
+    flow = lay_out(record.groupings, record.hidden_state)
     return {
         "seed": record.seed,
-        "step": record.curves["step"],
-        "regret": record.curves["regret"],
-        "pseudo_regret": record.curves["pseudo_regret"],
-        "n_clusters": record.curves["n_clusters"],
-        "bulbs": change_places(record),
+        "final": {
+            name: record.curves[name][-1] for name in ("regret", "pseudo_regret", "n_clusters")
+        },
         "facts": {
             name: record.facts.get(name)
-            for name in ("gain", "exact", "refines", "steps_to_exact", "seconds")
+            for name in ("exact", "refines", "steps_to_exact", "seconds")
         },
         "known": record.hidden_state is not None,
         "epochs": epochs,
         "epochsLeftOut": left_out,
         "chapters": [[c.epoch, c.step, c.n_clusters, c.what, c.verdict] for c in tell(record)],
         "changes": len(record.groupings) - 1,
-        "flow": _flow(lay_out(record.groupings, record.hidden_state), record.hidden_state),
+        "flow": flow_picture(flow, record.hidden_state).svg() if len(flow.columns) > 1 else None,
+        "flowNote": flow_note(flow, record),
         "emission": _emission(record, experiment),
     }
 
@@ -112,47 +192,10 @@ def _epochs(record: Record) -> tuple[NDArray[np.float64], int]:
     return rows[kept], len(rows) - len(kept)
 
 
-def _flow(flow: Flow, hidden: NDArray[np.int64] | None) -> dict[str, Any]:
-    return {
-        "columns": [
-            {
-                "epoch": column.epoch,
-                "step": column.step,
-                "groups": column.n_clusters,
-                "blocks": [
-                    {
-                        "group": block.group,
-                        "top": block.top,
-                        "bottom": block.bottom,
-                        "label": block_label(block),
-                        "members": _members(block.members),
-                        "mixed": is_mixed(block, hidden),
-                    }
-                    for block in column.blocks
-                ],
-            }
-            for column in flow.columns
-        ],
-        "ribbons": [
-            [r.column, r.state, r.left_top, r.right_top, r.thickness, r.size] for r in flow.ribbons
-        ],
-        "leftOut": flow.left_out,
-    }
-
-
-def _members(members: tuple[int, ...]) -> str:
-    listed = ", ".join(str(m) for m in sorted(members)[:_MOST_NAMED])
-    return listed if len(members) <= _MOST_NAMED else f"{listed}, …"
-
-
-def _emission(record: Record, experiment: Experiment) -> dict[str, Any] | None:
-    """Return what shows what; every observation has one state, so a list says it all."""
+def _emission(record: Record, experiment: Experiment) -> str | None:
+    """Draw what every state shows, if that is known and can be drawn."""
     if record.hidden_state is None or record.n_observations > _MOST_DRAWN:
         return None
     size = None if experiment.observations is None else record.n_observations
     world = as_romdp(experiment.world(record.world).make(size, record.seed))
-    return {
-        "state": record.hidden_state,
-        "chance": world.emission.max(axis=0),
-        "group": Partition(record.groupings[-1].labels).labels,
-    }
+    return emission_picture(world.emission, Partition(record.groupings[-1].labels)).svg()

@@ -1,7 +1,9 @@
 "use strict";
-// The page of an experiment: switches, learning curves, and groups along them.
+// The page of an experiment: switches, learning curves, groups along them, the story of a run.
 (() => {
-  const { data, isDark, onTheme, colour, plot, make, picture, chip, choice } = romdp;
+  const {
+    data, isDark, onTheme, colour, plot, make, picture, number, chip, choice, table,
+  } = romdp;
   const $ = (id) => document.getElementById(id);
   const agentsOn = new Set(data.agents.keys());
   const panelsOn = new Set(data.panels.keys());
@@ -48,7 +50,7 @@
     choice("horizontal axis",
       Object.entries(AXES).map(([key, axis]) => [key, `against ${axis.name}`]), setView("axis")),
     choice("band", [
-      ["mean", "mean, 95% interval"], ["median", "median, quartiles"], ["runs", "every run"],
+      ["mean", "mean, 95% interval"], ["median", "median, quartiles"], ["runs", "single runs"],
     ], setView("band")),
     chip("same height", true, setView("same")),
   );
@@ -97,7 +99,7 @@
       marker: { symbol: agent.symbol, size: evenly(x, 7), color: colourOf(agent), opacity: 1 },
       name: agent.name, hovertemplate: hover,
     }];
-    if (series.seeds.length > 1) {
+    if (series.nRuns > 1) {
       const fill = { fill: "tonexty", fillcolor: see(colourOf(agent), 0.18) };
       traces.unshift({ ...edge, y: low }, { ...edge, y: high, ...fill });
     }
@@ -125,47 +127,33 @@
         },
       });
     });
-    const alone = view.band === "runs" || data.series.every((s) => s.seeds.length === 1);
-    $("band-note").textContent = alone ? "one line per run" : data.bands[view.band];
+    const all = data.series.every((s) => s.seeds.length === s.nRuns);
+    const alone = view.band === "runs" || data.series.every((s) => s.nRuns === 1);
+    $("band-note").textContent = !alone ? data.bands[view.band]
+      : all ? "one line per run" : "one line per run; runs are chosen evenly by their final regret";
   };
 
   // ---- bulbs ----
-  const bulbTraces = (p) => {
-    const chosen = visible(p).map((series) => data.runs[series.example]);
-    const [low, high] = span(chosen.map((run) => ({ y: run.regret }))) || [0, 1];
-    const last = Math.max(1, ...chosen.map((run) => Math.sqrt(run.step[run.step.length - 1])));
-    const taken = [];
-    // Last points first: the final number of groups must not be crowded out.
-    const kept = chosen.map(() => []);
-    const consider = (run, r, k) => {
-      if (run.regret[k] === null) return;
-      const spot = [Math.sqrt(run.step[k]) / last, (run.regret[k] - low) / (high - low)];
-      if (taken.some(([x, y]) => Math.hypot(spot[0] - x, spot[1] - y) < 0.075)) return;
-      taken.push(spot);
-      kept[r].push(k);
-    };
-    chosen.forEach((run, r) => consider(run, r, run.bulbs[run.bulbs.length - 1]));
-    chosen.forEach((run, r) => run.bulbs.slice(0, -1).reverse().forEach((k) => consider(run, r, k)));
-    const lines = chosen.map((run) => ({
+  const bulbTraces = (series) => {
+    const [run, agent] = [series.example, data.agents[series.agent]];
+    const at = (values) => run.bulbs.map((k) => values[k]);
+    return [{
       x: run.step.map(Math.sqrt), y: run.regret, customdata: run.step.map((n, k) => [n, run.n_clusters[k]]),
-      mode: "lines", line: lineOf(data.agents[run.agent], 1.6), name: data.agents[run.agent].name,
-      hovertemplate: `${data.agents[run.agent].name}, seed ${run.seed}: %{y:,.5~g}<br>`
+      mode: "lines", line: lineOf(agent, 1.6), name: agent.name,
+      hovertemplate: `${agent.name}, seed ${run.seed}: %{y:,.5~g}<br>`
         + "step %{customdata[0]:,}, %{customdata[1]} groups<extra></extra>",
-    }));
-    const bulbs = chosen.map((run, r) => ({
-      x: kept[r].map((k) => Math.sqrt(run.step[k])), y: kept[r].map((k) => run.regret[k]),
-      text: kept[r].map((k) => `${run.n_clusters[k]}`), mode: "markers+text", hoverinfo: "skip",
-      textfont: { size: 10 }, cliponaxis: false, name: data.agents[run.agent].name,
-      marker: {
-        size: 20, color: colour("page"),
-        line: { color: colourOf(data.agents[run.agent]), width: 2 },
-      },
-    }));
-    return [...lines, ...bulbs];
+    }, {
+      x: at(run.step).map(Math.sqrt), y: at(run.regret), text: at(run.n_clusters).map(String),
+      mode: "markers+text", hoverinfo: "skip", textfont: { size: 10 }, cliponaxis: false,
+      name: agent.name,
+      marker: { size: 20, color: colour("page"), line: { color: colourOf(agent), width: 2 } },
+    }];
   };
   const drawBulbs = () => bulbPanels.forEach(({ area }, p) => {
     if (panelsOn.has(p)) {
-      plot(area, bulbTraces(p), {
+      const traces = visible(p).map(bulbTraces);
+      const [lines, bulbs] = [0, 1].map((part) => traces.map((pair) => pair[part]));
+      plot(area, [...lines, ...bulbs], {
         xaxis: { title: { text: "√N" } }, yaxis: { title: { text: "regret" } },
       });
     }
@@ -185,4 +173,69 @@
 
   onTheme(draw);
   draw();
+
+  // ---- the story of one run ----
+  const EMISSION = "Observations, sorted by true state and then by group; the darker, the more often its state "
+    + "shows it. A group has the colour of the state that most of it belongs to.";
+  const chosen = { panel: 0, agent: 0, seed: null };
+  const show = (name, drawn, note) => {
+    $(name).hidden = !drawn;
+    $(name).innerHTML = drawn || ""; // drawn and escaped by Python
+    $(`${name}-note`).textContent = note;
+  };
+  const drawStory = () => {
+    const run = data.runs.find((r) =>
+      r.panel === chosen.panel && r.agent === chosen.agent && r.seed === chosen.seed);
+    const final = (name) => number(run.final[name]);
+    const { exact, refines, steps_to_exact: since, seconds } = run.facts;
+    const verdict = !run.known ? "" : exact ? `the true grouping from step ${number(since)} on`
+      : refines ? "no group mixes hidden states, but some are still apart" : "some group mixes hidden states";
+    $("run-facts").textContent = [
+      `${data.agents[run.agent].name} in ${data.panels[run.panel]}, seed ${run.seed}`,
+      `regret ${final("regret")}, pseudo-regret ${final("pseudo_regret")}`,
+      `groups at the end: ${final("n_clusters")}`, verdict,
+      `changes of the grouping: ${number(run.changes)}`, `wall time: ${number(seconds)} s`,
+    ].filter(Boolean).join(" · ");
+    show("flow", run.flow, run.flow ? run.flowNote : "The grouping of this run never changed.");
+    show("emission", run.emission, run.emission ? EMISSION : run.known
+      ? "Too many observations to draw one by one." : "This world has no hidden states to compare with.");
+    const judged = run.chapters.some((row) => row[4]);
+    $("chapters").replaceChildren(table(
+      ["epoch", "from step", "groups", "what happened", ...(judged ? ["against the truth"] : [])],
+      run.chapters.map((row) => (judged ? row : row.slice(0, 4)))));
+    $("epochs-note").textContent = run.epochsLeftOut
+      ? `${number(run.epochsLeftOut)} epochs between these are left out.` : "";
+    $("epochs").replaceChildren(table(
+      ["epoch", "from step", "length", "groups", "gain the planner expects", "sweeps"], run.epochs));
+  };
+  const drawChoice = () => {
+    // A menu offers only what there is: each depends on the ones before it.
+    const unique = (values) => [...new Set(values)];
+    const inPanel = data.runs.filter((run) => run.panel === chosen.panel);
+    const agents = unique(inPanel.map((run) => run.agent));
+    if (!agents.includes(chosen.agent)) [chosen.agent] = agents;
+    const seeds = inPanel.filter((run) => run.agent === chosen.agent).map((run) => run.seed);
+    if (!seeds.includes(chosen.seed)) [chosen.seed] = seeds;
+    const menu = (label, key, options) => {
+      const made = choice(label, options, (value) => {
+        chosen[key] = Number(value);
+        drawChoice();
+        $("choose").querySelector(`[data-key="${key}"]`).focus();
+      });
+      made.value = String(chosen[key]);
+      made.dataset.key = key;
+      return made;
+    };
+    $("choose").replaceChildren(
+      menu("world", "panel", unique(data.runs.map((run) => run.panel)).map((p) => [p, data.panels[p]])),
+      menu("agent", "agent", agents.map((a) => [a, data.agents[a].name])),
+      menu("seed", "seed", seeds.map((s) => [s, `seed ${s}`])),
+    );
+    drawStory();
+  };
+  // Begin with the run that has the most to tell.
+  const first = data.runs.reduce((best, run) => (run.changes > best.changes ? run : best));
+  Object.assign(chosen, { panel: first.panel, agent: first.agent, seed: first.seed });
+
+  drawChoice();
 })();

@@ -1,0 +1,239 @@
+"""Pictures that are drawn once: as a Matplotlib figure for print, and as SVG for a page."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from romdp.core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, PAPER = "ink", "paper"
+"""The two colours that depend on the theme of a page."""
+
+_ON_PAGE = {INK: "currentColor", PAPER: "var(--page)"}
+_IN_PRINT = {INK: "black", PAPER: "white"}
+_HATCHING = (
+    '<defs><pattern id="hatched" width="6" height="6" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--page)"/>'
+    '<line x1="0" y1="0" x2="0" y2="6" stroke="currentColor" stroke-width="2"/></pattern></defs>'
+)
+
+
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> "Figure":
+    """Make a figure of so many inches that belongs to no window and changes nothing global."""
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError("figures need matplotlib: pip install 'romdp[plot]'")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle; the page shows ``hint`` under the mouse."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str
+    hint: str = ""
+    opacity: float = 1.0
+    framed: bool = False
+    hatched: bool = False
+
+    def svg(self) -> str:
+        """Write it for a page."""
+        fill = "url(#hatched)" if self.hatched else _ON_PAGE.get(self.fill, self.fill)
+        return _element(
+            "rect",
+            {
+                "x": self.x,
+                "y": self.y,
+                "width": self.width,
+                "height": self.height,
+                "fill": fill,
+                "fill-opacity": None if self.opacity == 1 else self.opacity,
+                "stroke": "currentColor" if self.framed else None,
+                "stroke-width": 0.8 if self.framed else None,
+            },
+            self.hint,
+        )
+
+    def draw(self, axes: "Axes") -> None:
+        """Draw it for print."""
+        from matplotlib.patches import Rectangle
+
+        axes.add_patch(
+            Rectangle(
+                (self.x, self.y),
+                self.width,
+                self.height,
+                facecolor=_IN_PRINT.get(self.fill, self.fill),
+                alpha=self.opacity,
+                edgecolor="black" if self.framed else "none",
+                linewidth=0.6 if self.framed else 0,
+                hatch="////" if self.hatched else None,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ribbon:
+    """A band that swings from one height on the left to another on the right."""
+
+    left: float
+    right: float
+    left_top: float
+    right_top: float
+    thickness: float
+    fill: str
+    hint: str = ""
+
+    def svg(self) -> str:
+        """Write it for a page."""
+        a, b, wide = self.left_top, self.right_top, self.thickness
+        left, right, middle = map(_short, (self.left, self.right, (self.left + self.right) / 2))
+        p, q, r, s = map(_short, (a, b, b + wide, a + wide))
+        path = f"M{left},{p}C{middle},{p} {middle},{q} {right},{q}V{r}"
+        path += f"C{middle},{r} {middle},{s} {left},{s}Z"
+        return _element("path", {"d": path, "fill": self.fill, "fill-opacity": 0.6}, self.hint)
+
+    def draw(self, axes: "Axes") -> None:
+        """Draw it for print."""
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        a, b, wide = self.left_top, self.right_top, self.thickness
+        left, right, middle = self.left, self.right, (self.left + self.right) / 2
+        corners = [
+            *[(left, a), (middle, a), (middle, b), (right, b), (right, b + wide)],
+            *[(middle, b + wide), (middle, a + wide), (left, a + wide), (left, a)],
+        ]
+        bend = [Path.CURVE4] * 3
+        codes = [Path.MOVETO, *bend, Path.LINETO, *bend, Path.CLOSEPOLY]
+        axes.add_patch(
+            PathPatch(
+                Path(corners, codes), facecolor=self.fill, alpha=0.6, edgecolor="white", lw=0.3
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A line of text around a place, or right of it or left of it."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 11
+    side: str = "middle"
+    colour: str = INK
+    bold: bool = False
+    upright: bool = False
+
+    def svg(self) -> str:
+        """Write it for a page."""
+        place = f"rotate(-90 {_short(self.x)} {_short(self.y)})" if self.upright else None
+        return _element(
+            "text",
+            {
+                "x": self.x,
+                "y": self.y,
+                "text-anchor": self.side,
+                "dominant-baseline": "central",
+                "fill": _ON_PAGE.get(self.colour, self.colour),
+                "font-size": self.size,
+                "font-weight": 600 if self.bold else None,
+                "pointer-events": "none",
+                "transform": place,
+            },
+            text=self.text,
+        )
+
+    def draw(self, axes: "Axes") -> None:
+        """Draw it for print."""
+        axes.text(
+            self.x,
+            self.y,
+            self.text,
+            ha={"middle": "center", "start": "left", "end": "right"}[self.side],
+            va="center" if self.upright else "center_baseline",
+            color=_IN_PRINT.get(self.colour, self.colour),
+            fontsize=0.72 * self.size,  # a hundred pixels are an inch of 72 points
+            fontweight="bold" if self.bold else "normal",
+            rotation=90 if self.upright else 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Shapes on a sheet of so many pixels, with y growing downwards; ``about`` says what it is."""
+
+    width: float
+    height: float
+    about: str
+    shapes: tuple[Box | Ribbon | Words, ...]
+
+    def svg(self) -> str:
+        """Write the picture for a page: in the colours of its theme, with hints."""
+        shapes = "".join(shape.svg() for shape in self.shapes)
+        hatching = _HATCHING if "url(#hatched)" in shapes else ""
+        width, height = _short(self.width), _short(self.height)
+        return (
+            f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(self.about)}" '
+            f'style="min-width:{_short(min(self.width, 640))}px;width:100%;max-width:{width}px">'
+            f"{hatching}{shapes}</svg>"
+        )
+
+    def figure(self, title: str = "", note: str = "") -> "Figure":
+        """Draw the picture for print, below a title and above a line that explains it."""
+        top, bottom = 30 if title else 6, 28 if note else 6
+        tall = self.height + top + bottom
+        wide = max(self.width, 5.2 * len(note))
+        figure = new_figure(wide / 100, tall / 100, layout=None)
+        left = (1 - self.width / wide) / 2
+        axes = figure.add_axes((left, bottom / tall, self.width / wide, self.height / tall))
+        axes.set_axis_off()
+        axes.set_xlim(0, self.width)
+        axes.set_ylim(self.height, 0)
+        for shape in self.shapes:
+            shape.draw(axes)
+        if title:
+            figure.suptitle(title, fontsize=10, y=1 - 8 / tall, va="top")
+        if note:
+            figure.supxlabel(note, fontsize=7.5, color="#555555", y=8 / tall, va="bottom")
+        return figure
+
+
+def _element(
+    tag: str, attributes: dict[str, str | float | None], hint: str = "", text: str = ""
+) -> str:
+    written = "".join(
+        f' {name}="{value if isinstance(value, str) else _short(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    inside = f"<title>{escape(hint)}</title>" if hint else escape(text)
+    return f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def listed(numbers: Iterable[int], most: int = 12) -> str:
+    """List numbers in order, and cut the list where it is long.
+
+    Examples
+    --------
+    >>> listed([3, 1, 2]), listed(range(20), 3)
+    ('1, 2, 3', '0, 1, 2, …')
+    """
+    ordered = sorted(numbers)
+    return ", ".join(map(str, ordered[:most])) + (", …" if len(ordered) > most else "")
