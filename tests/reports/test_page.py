@@ -288,7 +288,7 @@ def test_the_story_of_a_run(browser, results):
     chapters = browser.find_elements("css selector", "#chapters tbody tr")
     assert len(chapters) == min(len(record.groupings), 40)
     assert len(browser.find_elements("css selector", "#flow path")) >= 9
-    assert len(browser.find_elements("css selector", "#emission rect")) >= 3 * 9
+    assert len(browser.find_elements("css selector", "#emission rect")) > 9 + 2 * 3
     epochs = browser.find_elements("css selector", "#epochs tbody tr")
     assert len(epochs) == min(len(record.epochs["start"]), 200)
     choose(browser, "agent", "0")

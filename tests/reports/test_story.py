@@ -54,8 +54,8 @@ def test_changes_in_words(before, after, words):
         ([0, 0, 1, 1], "exact"),
         ([0, 0, 1, 2], "no mistake yet"),
         ([0, 0, 1, -1], "no mistake yet"),
-        ([0, 0, 0, 1], "1 observation in wrong company"),
-        ([0, 0, 0, 0], "2 observations in wrong company"),
+        ([0, 0, 0, 1], "1 observation in the wrong group"),
+        ([0, 0, 0, 0], "2 observations in the wrong group"),
     ],
 )
 def test_verdicts(labels, words):

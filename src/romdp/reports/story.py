@@ -26,7 +26,7 @@ class Chapter:
     what
         What happened, in words.
     verdict
-        Against the truth: "exact", "no mistake yet", "k observations in a wrong company", or
+        Against the truth: "exact", "no mistake yet", "k observations in the wrong group", or
         nothing where the truth is not known.
     """
 
@@ -102,7 +102,7 @@ def judge(partition: Partition, hidden_state: NDArray[np.int64] | None) -> str:
         return "no mistake yet"
     table = partition.contingency(truth).toarray()
     wrong = int(table.sum() - table.max(axis=1).sum())
-    return f"{_count(wrong, 'observation')} in wrong company"
+    return f"{_count(wrong, 'observation')} in the wrong group"
 
 
 def _opening(partition: Partition) -> str:
