@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from romdp.agents.recipes import PSRL as PSRL
     from romdp.agents.recipes import SLUCRL as SLUCRL
     from romdp.agents.recipes import UCRL2 as UCRL2
+    from romdp.agents.recipes import UCRL3 as UCRL3
     from romdp.agents.recipes import Oracle as Oracle
     from romdp.agents.recipes import TwoPhase as TwoPhase
     from romdp.agents.stopping import Doubling as Doubling
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from romdp.logs.model import load_model as load_model
     from romdp.planning.confidence import Bernstein as Bernstein
     from romdp.planning.confidence import Hoeffding as Hoeffding
+    from romdp.planning.timeuniform import TimeUniform as TimeUniform
     from romdp.playing import Online as Online
     from romdp.playing import Run as Run
     from romdp.playing import baselines as baselines

@@ -44,7 +44,7 @@ class Optimism:
     Parameters
     ----------
     confidence
-        The set of worlds that the counts allow: `Hoeffding` or `Bernstein`.
+        The set of worlds that the counts allow: `Hoeffding`, `Bernstein` or `TimeUniform`.
     delta
         The chance that the truth may lie outside.
     """

@@ -19,6 +19,7 @@ from romdp.clustering.spectral import Spectral
 from romdp.core.validation import choice
 from romdp.data.partition import Partition
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
+from romdp.planning.timeuniform import TimeUniform
 
 
 def UCRL2(  # noqa: N802 - the name of an agent
@@ -35,6 +36,19 @@ def UCRL2(  # noqa: N802 - the name of an agent
     """
     sets = Hoeffding(constants="jaksch") if confidence is None else confidence
     return Agent(Singletons(), Optimism(sets, delta), Doubling(eager=False), name="ucrl2")
+
+
+def UCRL3(delta: float = 0.05) -> Agent:  # noqa: N802 - the name of an agent
+    """UCRL3 (Bourel, Maillard and Talebi 2020) on the observations.
+
+    It is UCRL2 inside confidence sets that hold at all times without a scale: `TimeUniform`.
+
+    Parameters
+    ----------
+    delta
+        The chance that the truth may lie outside them.
+    """
+    return Agent(Singletons(), Optimism(TimeUniform(), delta), Doubling(eager=False), name="ucrl3")
 
 
 def PSRL(  # noqa: N802 - the name of an agent

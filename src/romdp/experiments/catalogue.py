@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from romdp.agents.agent import Agent
-from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, Oracle, TwoPhase
+from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, UCRL3, Oracle, TwoPhase
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number
@@ -102,6 +102,7 @@ AGENTS: dict[str, Maker] = {
     "lc-ucrl": lambda world, settings, *_: LCUCRL(settings.confidence, settings.delta),
     "lc-psrl": lambda *_: LCPSRL(),
     "ucrl2": lambda world, settings, *_: UCRL2(settings.confidence, settings.delta),
+    "ucrl3": lambda world, settings, *_: UCRL3(settings.delta),
     "psrl": lambda *_: PSRL(),
     "oracle": lambda world, settings, *_: Oracle(
         world.labels, confidence=settings.confidence, delta=settings.delta

@@ -12,6 +12,7 @@ from romdp.planning.iteration import (
     extended_value_iteration,
     gather,
     interval_value_iteration,
+    support_value_iteration,
     value_iteration,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "extended_value_iteration",
     "gather",
     "interval_value_iteration",
+    "support_value_iteration",
     "value_iteration",
 ]

@@ -26,6 +26,7 @@ LOW, HIGH, SPAN, SWEEPS, _MARK = range(5)
 _UNDAMPED = 32  # sweeps before a model that has not converged is treated as a periodic one
 _DAMPING = 0.75
 _TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
+_SLACK = 10.0  # of near-optimistic supports; UCRL3's choice
 _BEFORE: Floats = np.array([-np.inf, np.inf, 0.0, 0.0, np.inf])  # the first sweep
 
 
@@ -146,6 +147,70 @@ def _greedy(rewards: Floats, expected: Floats, policy: Integers) -> None:
                 policy[state] = action
 
 
+def slack(totals: Floats) -> float:
+    """Return what `widen` may leave out per state seen, as a share of the span of the values.
+
+    As in UCRL3 it is ``10 / (largest N(s, a))^(2/3)``.
+    """
+    most = max(1.0, float(totals.max()))
+    return float(_SLACK / most ** (2.0 / 3.0))
+
+
+@kernel
+def widen(
+    task: Task, lower: Floats, room: Floats, unseen: Floats, missing: float, allowed: float
+) -> float:
+    """Expect the values under the best law of one row on a support that is wide enough.
+
+    The support holds the states that were seen, the best state, and as many of the other states,
+    from the best on, as needed: what these could add at most if they were left out must not exceed
+    ``allowed``, nor the result (the near-optimistic support of UCRL3). ``lower`` are the lower ends
+    of the row's chances, ``room`` what fits above them for the states seen, ``unseen`` what fits
+    for the others, and ``missing`` what the lower ends leave of one. What the support has no room
+    for is lost, as if it led to the worst state.
+    """
+    order, values = task.order, task.values
+    sums = np.zeros(values.size + 1)  # of the values of unseen states, from the best on
+    n_unseen, fits, base = 0, 1.0, 0.0
+    for i in range(values.size):
+        base += lower[order[i]] * values[order[i]]
+        if i > 0 and unseen[order[i]] > 0.0:
+            fits = unseen[order[i]]  # the same for all of them
+            sums[n_unseen + 1] = sums[n_unseen] + values[order[i]]
+            n_unseen += 1
+    # The more states are added, the less is left out and the more is expected: bisect.
+    fewest, most = 0, n_unseen
+    while fewest < most:
+        extra = (fewest + most) // 2
+        full = min(n_unseen - extra, int(1.0 / fits))
+        outside = fits * (sums[extra + full] - sums[extra])
+        if extra + full < n_unseen:  # the last one gets the rest of the chance
+            outside += (1.0 - full * fits) * (sums[extra + full + 1] - sums[extra + full])
+        if outside <= min(allowed, base + _fill(task, room, unseen, missing, extra)):
+            most = extra
+        else:
+            fewest = extra + 1
+    return base + _fill(task, room, unseen, missing, fewest)
+
+
+@kernel
+def _fill(task: Task, room: Floats, unseen: Floats, left: float, extra: int) -> float:
+    """Return what it adds to fill the best states first, ``extra`` unseen ones among them."""
+    added = 0.0
+    for i in range(task.order.size):
+        if left <= 0.0:
+            break
+        state = task.order[i]
+        fits = room[state]
+        if unseen[state] > 0.0 and (i == 0 or extra > 0):
+            fits = unseen[state]
+            extra -= i > 0
+        moved = min(fits, left)
+        left -= moved
+        added += moved * task.values[state]
+    return added
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A policy, and what its planner believes about it.
@@ -216,6 +281,13 @@ class Arrivals(ABC):
     @abstractmethod
     def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
         """Run extended value iteration inside intervals."""
+
+    @abstractmethod
+    def solve_time_uniform(self, task: Task, doubt: float) -> Plan:
+        """Run extended value iteration inside time-uniform intervals, on near-optimistic supports.
+
+        ``doubt`` is log(1 / level), where the level is the chance that one bound may fail.
+        """
 
     def _refuse(self, bad: int, row: NDArray[Any]) -> NoReturn:
         """Raise the error of a bad row."""

@@ -139,7 +139,7 @@ class Hoeffding:
         self, counts: Counts, t: int, delta: float, n_observations: int | None
     ) -> tuple[float, float]:
         """Return the widths of a pair that was visited once."""
-        t, delta = _checked(t, delta)
+        t, delta = checked(t, delta)
         n_states, n_actions = counts.visits.shape
         reward_states = n_states
         if self.reward_states == "observations":
@@ -202,7 +202,7 @@ class Bernstein:
 
         They depend neither on ``t`` nor on ``n_observations``.
         """
-        _, delta = _checked(t, delta)
+        _, delta = checked(t, delta)
         return IntervalWidths(
             self._reward_widths(counts, delta),
             *self._slopes_and_offsets(_departures(counts), delta),
@@ -218,7 +218,7 @@ class Bernstein:
         n_observations: int | None = None,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
-        t, delta = _checked(t, delta)
+        t, delta = checked(t, delta)
         arrivals = gather(counts.transitions)
         slopes, offsets = self._slopes_and_offsets(arrivals.totals, delta)
         rewards = _optimistic(counts, self._reward_widths(counts, delta))
@@ -240,7 +240,8 @@ class Bernstein:
         return 2.0 * self.scale * np.sqrt(share), 6.0 * self.scale * share
 
 
-def _checked(t: int, delta: float) -> tuple[int, float]:
+def checked(t: int, delta: float) -> tuple[int, float]:
+    """Return the step and the chance of failure, or say which of them is wrong."""
     return (
         whole_number(t, "t", 1),
         real_number(delta, "delta", 0.0, 1.0, open_low=True, open_high=True),

@@ -9,15 +9,27 @@ without reductions, which is what vector units are good at.
 Rows about which nothing is known have no lane: their optimist goes to the best state.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
-from romdp.planning.backup import Arrivals, Floats, Integers, Plan, Task, advance, rank
+from romdp.planning.backup import (
+    Arrivals,
+    Floats,
+    Integers,
+    Plan,
+    Task,
+    advance,
+    rank,
+    slack,
+    widen,
+)
+from romdp.planning.bounds import lower_end, radii, upper_end
 
 _WIDEST = 512  # lanes of a panel: the buffers of one stay in the first-level cache
+_SMALL = 64  # counts below this are looked up within a row
 _GROUP = 8  # lanes that are filled together; a panel has a multiple of them
 
 
@@ -119,6 +131,55 @@ def find_intervals(
                 lowers[panel, state, lane] = lower
                 rooms[panel, state, lane] = min(1.0, chance + half) - lower
     return lowers, rooms
+
+
+class Entries(NamedTuple):
+    """Intervals of the chances in panels, apart for states that a row has seen and has not seen."""
+
+    lowers: Floats  # lower ends, zero where unseen
+    rooms: Floats  # what fits above them, zero where unseen
+    unseen: Floats  # upper ends of chances never seen, zero where seen
+    missing: Floats  # (panels, lanes): what the lower ends leave of one
+    supports: Floats  # (panels, lanes): how many states were seen
+
+
+@kernel
+def find_time_uniform(panels: Floats, pairs: Integers, totals: Floats, doubt: float) -> Entries:
+    """Return the time-uniform intervals around the chances in ``panels``."""
+    n_panels, n_states, n_lanes = panels.shape
+    lowers, rooms = np.zeros_like(panels), np.zeros_like(panels)
+    unseen = np.zeros_like(panels)
+    missing = np.zeros((n_panels, n_lanes))
+    supports = np.zeros((n_panels, n_lanes))
+    # Most counts of a row are small and occur several times: each is solved for once.
+    owner = np.full(_SMALL, -1, np.int64)
+    low, up = np.empty(_SMALL), np.empty(_SMALL)
+    for row in range(pairs.size):
+        panel, lane = row // n_lanes, row % n_lanes
+        n = totals[pairs[row]]
+        allowed = radii(n, doubt)
+        n_seen, total = 0, 0.0
+        for state in range(n_states):
+            p = panels[panel, state, lane]
+            if p == 0.0:
+                unseen[panel, state, lane] = allowed.rare
+                continue
+            count = int(p * n + 0.5)
+            small = count < _SMALL
+            if small and owner[count] == row:
+                lower, upper = low[count], up[count]
+            else:
+                lower, upper = lower_end(p, allowed), upper_end(p, allowed)
+                if small:
+                    owner[count] = row
+                    low[count], up[count] = lower, upper
+            lowers[panel, state, lane] = lower
+            rooms[panel, state, lane] = upper - lower
+            total += lower
+            n_seen += 1
+        missing[panel, lane] = 1.0 - total
+        supports[panel, lane] = n_seen
+    return Entries(lowers, rooms, unseen, missing, supports)
 
 
 @kernel
@@ -230,6 +291,59 @@ def iterate_intervals(task: Task, lowers: Floats, rooms: Floats, pairs: Integers
         last = advance(task)
 
 
+@kernel
+def iterate_supports(task: Task, entries: Entries, pairs: Integers, share: float) -> None:
+    """Run extended value iteration inside intervals, on supports that are wide enough (`widen`).
+
+    The states seen and the best one are filled first, for all lanes at once. Only where the other
+    states could add more than is allowed the lane is looked at by itself.
+    """
+    order, values = task.order, task.values
+    n_panels, n_states, n_lanes = entries.lowers.shape
+    lanes = np.empty((2, n_lanes))
+    outside, spare = np.empty(n_lanes), np.empty(n_lanes)
+    complete = np.array([not np.any(entries.unseen[panel]) for panel in range(n_panels)])
+    last = False
+    while not last:
+        rank(values, order)
+        best = order[0]
+        top = values[best]
+        task.expected[:] = top
+        for panel in range(n_panels):
+            lowers, rooms, unseen = (
+                entries.lowers[panel],
+                entries.rooms[panel],
+                entries.unseen[panel],
+            )
+            for lane in range(n_lanes):
+                moved = min(unseen[best, lane], entries.missing[panel, lane])
+                lanes[0, lane] = moved * top
+                lanes[1, lane] = entries.missing[panel, lane] - moved
+            _move_and_expect(task, lowers, rooms, 1.0, lanes)
+            if not complete[panel]:
+                outside[:] = 0.0
+                spare[:] = 1.0
+                for i in range(1, n_states):
+                    value, fits = values[order[i]], unseen[order[i]]
+                    for lane in range(n_lanes):
+                        moved = min(fits[lane], spare[lane])
+                        spare[lane] -= moved
+                        outside[lane] += moved * value
+                for lane in range(n_lanes):
+                    allowed = share * top * entries.supports[panel, lane]
+                    if outside[lane] > min(allowed, lanes[0, lane]):
+                        lanes[0, lane] = widen(
+                            task,
+                            lowers[:, lane].copy(),
+                            rooms[:, lane].copy(),
+                            unseen[:, lane].copy(),
+                            entries.missing[panel, lane],
+                            allowed,
+                        )
+            _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
+        last = advance(task)
+
+
 class DenseArrivals(Arrivals):
     """Transitions of an array (S, A, S)."""
 
@@ -252,4 +366,11 @@ class DenseArrivals(Arrivals):
             self._panels, self._pairs, slopes.reshape(-1), offsets.reshape(-1)
         )
         iterate_intervals(task, lowers, rooms, self._pairs)
+        return Plan.of(task)
+
+    def solve_time_uniform(self, task: Task, doubt: float) -> Plan:
+        """Run extended value iteration inside time-uniform intervals."""
+        totals = self.totals.reshape(-1)
+        entries = find_time_uniform(self._panels, self._pairs, totals, doubt)
+        iterate_supports(task, entries, self._pairs, slack(totals))
         return Plan.of(task)

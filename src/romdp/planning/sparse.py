@@ -12,7 +12,18 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
-from romdp.planning.backup import Arrivals, Floats, Integers, Plan, Task, advance, rank
+from romdp.planning.backup import (
+    Arrivals,
+    Floats,
+    Integers,
+    Plan,
+    Task,
+    advance,
+    rank,
+    slack,
+    widen,
+)
+from romdp.planning.bounds import lower_end, radii, upper_end
 
 
 class Lists(NamedTuple):
@@ -159,6 +170,124 @@ def iterate_intervals(
         last = advance(task)
 
 
+class RowEntries(NamedTuple):
+    """Intervals of the chances that were seen, in the order of the lists, and of unseen ones."""
+
+    lowers: Floats
+    rooms: Floats
+    unseen: Floats  # (rows,): upper end of every chance that the row has never seen
+    missing: Floats  # (rows,): what the lower ends leave of one
+    starts: Integers  # entries of row r: those from starts[r] to starts[r + 1]
+    states: Integers  # arrival state of each entry, by row
+    places: Integers  # where each entry is in the lists, by row
+
+
+@kernel
+def find_time_uniform(lists: Lists, n_per_row: Floats, doubt: float) -> RowEntries:
+    """Return the time-uniform intervals around the chances in ``lists``."""
+    n_rows = n_per_row.size
+    starts = np.zeros(n_rows + 1, np.int64)
+    for row in lists.rows:
+        starts[row + 1] += 1
+    for row in range(n_rows):
+        starts[row + 1] += starts[row]
+    free = starts[:-1].copy()
+    states, places = np.empty(lists.rows.size, np.int64), np.empty(lists.rows.size, np.int64)
+    for state in range(lists.starts.size - 1):
+        for k in range(lists.starts[state], lists.starts[state + 1]):
+            row = lists.rows[k]
+            states[free[row]], places[free[row]] = state, k
+            free[row] += 1
+    lowers, rooms = np.empty(lists.rows.size), np.empty(lists.rows.size)
+    unseen, missing = np.empty(n_rows), np.ones(n_rows)
+    for row in range(n_rows):
+        allowed = radii(n_per_row[row], doubt)
+        unseen[row] = allowed.rare
+        for k in places[starts[row] : starts[row + 1]]:
+            lowers[k] = lower_end(lists.chances[k], allowed)
+            rooms[k] = upper_end(lists.chances[k], allowed) - lowers[k]
+            missing[row] -= lowers[k]
+    return RowEntries(lowers, rooms, unseen, missing, starts, states, places)
+
+
+@kernel
+def iterate_supports(
+    task: Task, lists: Lists, entries: RowEntries, pairs: Integers, share: float
+) -> None:
+    """Run extended value iteration inside intervals, on wide enough supports; as the dense one.
+
+    What the unseen states of a row could add is summed up between the entries of the row, which
+    are met from the best state to the worst, so a sweep is still one pass over the entries.
+    """
+    values, order = task.values, task.order
+    n_states, n_rows = values.size, pairs.size
+    shares, left = np.empty(n_rows), np.empty(n_rows)
+    outside, spare = np.empty(n_rows), np.empty(n_rows)
+    reached = np.empty(n_rows, np.int64)  # ranks before this one are accounted for
+    sums = np.zeros(n_states + 1)  # of the values of the best states
+    lower, room, unseen = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
+    last = False
+    while not last:
+        rank(values, order)
+        best = order[0]
+        top = values[best]
+        for i in range(n_states):
+            sums[i + 1] = sums[i] + values[order[i]]
+        outside[:], spare[:], reached[:] = 0.0, 1.0, 1
+        for row in range(n_rows):
+            moved = min(entries.unseen[row], entries.missing[row])
+            shares[row], left[row] = moved * top, entries.missing[row] - moved
+        for k in range(lists.starts[best], lists.starts[best + 1]):
+            row = lists.rows[k]
+            shares[row], left[row] = 0.0, entries.missing[row]
+        for i in range(n_states):
+            state = order[i]
+            for k in range(lists.starts[state], lists.starts[state + 1]):
+                row = lists.rows[k]
+                moved = min(entries.rooms[k], left[row])
+                left[row] -= moved
+                shares[row] += (entries.lowers[k] + moved) * values[state]
+                if i > 0:
+                    _add_unseen(row, i, sums, entries.unseen, outside, spare, reached)
+        for row in range(n_rows):
+            _add_unseen(row, n_states, sums, entries.unseen, outside, spare, reached)
+            mine = slice(entries.starts[row], entries.starts[row + 1])
+            allowed = share * top * (mine.stop - mine.start)
+            if outside[row] > min(allowed, shares[row]):
+                unseen[:] = entries.unseen[row]
+                states, places = entries.states[mine], entries.places[mine]
+                unseen[states] = 0.0
+                lower[states], room[states] = entries.lowers[places], entries.rooms[places]
+                shares[row] = widen(task, lower, room, unseen, entries.missing[row], allowed)
+                lower[states], room[states] = 0.0, 0.0
+        task.expected[:] = top
+        task.expected[pairs] = shares
+        last = advance(task)
+
+
+@kernel
+def _add_unseen(
+    row: int,
+    end: int,
+    sums: Floats,
+    fits: Floats,
+    outside: Floats,
+    spare: Floats,
+    reached: Integers,
+) -> None:
+    """Let a row move what it can spare to the unseen states of the ranks before ``end``."""
+    first = reached[row]
+    reached[row] = end + 1
+    if spare[row] <= 0.0 or first >= end:
+        return
+    full = min(end - first, int(spare[row] / fits[row]))
+    outside[row] += fits[row] * (sums[first + full] - sums[first])
+    spare[row] -= full * fits[row]
+    if first + full < end:  # the last one gets the rest
+        outside[row] += spare[row] * (sums[first + full + 1] - sums[first + full])
+        spare[row] = 0.0
+
+
 class SparseArrivals(Arrivals):
     """Transitions of a sparse array (S * A, S)."""
 
@@ -189,4 +318,11 @@ class SparseArrivals(Arrivals):
         rooms = np.minimum(chances + halves, 1.0) - lowers
         lists = Lists(starts, rows, lowers)
         iterate_intervals(task, lists, rooms, self._pairs, offset)
+        return Plan.of(task)
+
+    def solve_time_uniform(self, task: Task, doubt: float) -> Plan:
+        """Run extended value iteration inside time-uniform intervals."""
+        totals = self.totals.reshape(-1)
+        entries = find_time_uniform(self._lists, totals[self._pairs], doubt)
+        iterate_supports(task, self._lists, entries, self._pairs, slack(totals))
         return Plan.of(task)

@@ -1,0 +1,212 @@
+"""TimeUniform against twins that are written from its formulas, and against the truth."""
+
+import numpy as np
+import planning_twins as twins
+import pytest
+import scipy.sparse
+
+import romdp
+from romdp.core.errors import InvalidInputError
+from romdp.planning.backup import new_task, rank, slack, widen
+from romdp.planning.bounds import lower_end, radii, upper_end
+
+ETA = 1.12
+
+
+def plain_interval(p, n, level, variance=None):
+    """Means that no bound of the docstring excludes, on a fine grid: the first and the last."""
+    x = np.linspace(0, 1, 400_001)[1:-1]
+    proxy = np.full_like(x, 0.25)
+    off = np.abs(x - 0.5) > 1e-9
+    proxy[off] = (0.5 - x[off]) / np.log(1 / x[off] - 1)
+    enough = np.where(p < x, x <= 0.5, x >= 0.5)
+    proxy = np.where(enough, x * (1 - x), proxy)
+    inside = (p - x) ** 2 <= 2 * proxy * (1 + 1 / n) * np.log(np.sqrt(n + 1) / level) / n
+    peeled = ETA * np.log(np.log(ETA * n) * np.log(ETA**2 * n) / (np.log(ETA) ** 2 * level))
+    inside &= np.abs(p - x) <= np.sqrt(2 * x * (1 - x) * peeled / n) + peeled / (3 * n)
+    if p == 0:
+        inside &= x <= 1 - level ** (1 / n)
+    if p == 1:
+        inside &= x >= level ** (1 / n)
+    if variance is not None:
+        inside &= np.abs(p - x) <= np.sqrt(2 * variance * peeled / n) + 3 * peeled / n
+    low, high = x[inside][[0, -1]]
+    return (low if low > 5e-6 else 0.0), (high if high < 1 - 5e-6 else 1.0)
+
+
+def make_counts(seed, n_states, n_actions, samples, alpha=0.3, sparse=False):
+    """Counts of a random world with Bernoulli rewards; some pairs were never tried."""
+    rng = np.random.default_rng(seed)
+    laws = rng.dirichlet(np.full(n_states, alpha), size=(n_states, n_actions))
+    visits = rng.integers(0, samples, (n_states, n_actions))
+    moves = rng.multinomial(visits, laws)
+    sums = rng.binomial(visits, rng.random((n_states, n_actions))).astype(float)
+    kept = scipy.sparse.csr_array(moves.reshape(-1, n_states)) if sparse else moves
+    return romdp.Counts(visits, kept, sums, sums)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 60, 1000, 10**6])
+@pytest.mark.parametrize("level", [1e-2, 1e-7])
+def test_the_ends_are_those_of_the_formulas(n, level):
+    for p in sorted({0, 1 / n, (n // 10) / n, (n // 3) / n, (n // 2) / n, (n - 1) / n, 1}):
+        allowed = radii(float(n), -np.log(level))
+        found = lower_end(p, allowed), upper_end(p, allowed)
+        assert found == pytest.approx(plain_interval(p, n, level), abs=6e-6)
+
+
+def test_intervals_of_counts():
+    counts = make_counts(0, 4, 2, 200)
+    level = 0.05 / (4 * 2 * (6 * 4 + 9))
+    found = romdp.TimeUniform().intervals(counts, t=1000, delta=0.05)
+    for pair in np.ndindex(4, 2):
+        n = counts.visits[pair]
+        if n == 0:
+            assert (found.lowest_rewards[pair], found.highest_rewards[pair]) == (0, 1)
+            assert (found.highest_chances[pair] == 1).all()
+            continue
+        mean = counts.reward_sums[pair] / n
+        low, high = plain_interval(mean, n, level, mean - mean**2)
+        assert found.lowest_rewards[pair] == pytest.approx(low, abs=6e-6)
+        assert found.highest_rewards[pair] == pytest.approx(high, abs=6e-6)
+        for following in range(4):
+            chance = counts.transitions[pair][following] / n
+            low, high = plain_interval(chance, n, level)
+            assert found.lowest_chances[pair][following] == pytest.approx(low, abs=6e-6)
+            assert found.highest_chances[pair][following] == pytest.approx(high, abs=6e-6)
+
+
+def test_certain_rewards_are_learned_faster_than_coins():
+    """1,000 rewards of exactly 0.3 leave 3 l / n at most; coins of the same mean far more."""
+    moves, n = [[[1000]]], [[1000]]
+    certain = romdp.Counts(n, moves, [[300.0]], [[90.0]])
+    coins = romdp.Counts(n, moves, [[300.0]], [[300.0]])
+    high = [
+        romdp.TimeUniform().intervals(c, 1001, 0.05).highest_rewards[0, 0] for c in (certain, coins)
+    ]
+    assert high[0] < 0.3 + 0.06 < high[1]
+
+
+def best_law_on_support(counts, pair, ends, values, share):
+    """UCRL3's near-optimistic law of one pair, by adding one state after the other."""
+    row = counts[pair]
+    n_states = len(values)
+    order = twins.rank(values)
+    if row.sum() == 0:
+        return np.eye(n_states)[order[0]]
+    low, high = ends[0][pair], ends[1][pair]
+    support = set(np.flatnonzero(row)) | {order[0]}
+    allowed = share * (values.max() - values.min()) * np.count_nonzero(row)
+    while True:
+        law = np.where(np.isin(np.arange(n_states), list(support)), low, 0.0)
+        left = 1 - law.sum()
+        outside, spare = 0.0, 1.0
+        for state in order:
+            if state in support:
+                moved = min(high[state] - law[state], left)
+                law[state] += moved
+                left -= moved
+            else:
+                moved = min(high[state], spare)
+                spare -= moved
+                outside += moved * (values[state] - values.min())
+        inside = law @ (values - values.min())
+        if outside <= min(allowed, inside):
+            law[order[-1]] += left  # what the support has no room for
+            return law
+        support.add(next(state for state in order if state not in support))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plan_is_that_of_the_plain_twin(seed, sparse):
+    rng = np.random.default_rng(seed)
+    n_states, samples = int(rng.integers(1, 9)), int(rng.choice([5, 60, 2000]))
+    counts = make_counts(seed, n_states, 3, samples)
+    dense = counts.transitions
+    stored = make_counts(seed, n_states, 3, samples, sparse=sparse)
+    sets = romdp.TimeUniform()
+    found = sets.plan(stored, t=2000, delta=0.05)
+    ends = sets.intervals(counts, t=2000, delta=0.05)
+    share = slack(dense.sum(axis=-1).astype(float))
+    policy, low, high, values, sweeps = twins.iterate(
+        lambda s, a, v: best_law_on_support(dense, (s, a), ends[2:], v, share),
+        ends.highest_rewards,
+        1 / np.sqrt(2000),
+    )
+    assert (found.sweeps, found.policy.tolist()) == (sweeps, policy.tolist())
+    assert found.gain == pytest.approx((low + high) / 2, abs=1e-9)
+    assert found.values == pytest.approx(values, abs=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.3])
+def test_dense_and_sparse_plans_agree_on_many_states(alpha):
+    one = romdp.TimeUniform().plan(make_counts(3, 60, 3, 40, alpha), 1500, 0.05)
+    other = romdp.TimeUniform().plan(make_counts(3, 60, 3, 40, alpha, sparse=True), 1500, 0.05)
+    assert one.policy.tolist() == other.policy.tolist()
+    assert one.gain == pytest.approx(other.gain, abs=1e-10)
+
+
+def test_a_support_is_widened_where_unseen_states_matter():
+    """The state that was seen is worth nothing, so the unseen ones may not be left out."""
+    row, n_states = np.array([20, 0, 0, 0, 0, 0]), 6
+    values = np.array([0.0, 1.0, 0.9, 0.8, 0.7, 0.6])
+    rare = 1 - np.exp(-9.0 / 20)
+    low = np.array([1 - rare, 0, 0, 0, 0, 0])
+    high = np.array([1.0, *[rare / 2] * 5])  # half: there is room for two of them
+    ends = low[None, None], high[None, None]
+    law = best_law_on_support(row[None, None], (0, 0), ends, values, 0.05)
+    assert law[2] == pytest.approx(rare / 2)
+    task = new_task(np.zeros((n_states, 1)), values, 1.0, 1)
+    rank(values, task.order)
+    seen = row > 0
+    room, unseen = np.where(seen, high - low, 0), np.where(seen, 0, high)
+    assert widen(task, low, room, unseen, rare, 0.05) == pytest.approx(law @ values)
+    assert widen(task, low, room, unseen, rare, 10.0) == pytest.approx(law @ values)
+    # Of five small chances three must be in: the last two are worth less than these together.
+    narrow = widen(task, low, room, unseen / 9, rare, 10.0)
+    assert narrow == pytest.approx(rare / 18 * (1.0 + 0.9 + 0.8))
+
+
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.02])
+def test_the_truth_stays_inside(p):
+    """2,000 runs of 3,000 samples at level 0.01 for each of six bounds.
+
+    The truth is outside at some time in a share of at most 0.06 of the runs, and 200 of 2,000
+    would be more than seven standard deviations above that: a false alarm has a chance of 1e-12.
+    """
+    rng = np.random.default_rng(1)
+    sums = np.cumsum(rng.random((2000, 3000)) < p, axis=1)
+    outside = np.zeros(2000, bool)
+    for n in np.unique(np.geomspace(1, 3000, 120).astype(int)):
+        allowed = radii(float(n), -np.log(0.01))
+        low = np.array([lower_end(k / n, allowed) for k in range(n + 1)])
+        high = np.array([upper_end(k / n, allowed) for k in range(n + 1)])
+        outside |= (p < low[sums[:, n - 1]]) | (p > high[sums[:, n - 1]])
+    assert outside.sum() <= 200
+
+
+def test_ucrl3_is_ucrl2_inside_these_sets():
+    agent = romdp.UCRL3(delta=0.1)
+    assert agent.name == "ucrl3"
+    assert agent.planner == romdp.Optimism(romdp.TimeUniform(), 0.1)
+    assert agent.stopping == romdp.UCRL2().stopping
+
+
+def test_it_learns_where_the_papers_sets_do_not():
+    """Mean of three worlds, 30,000 steps; the paper's sets at full scale are still uniform."""
+    regret = {}
+    for name, agent in (
+        ("ucrl3", romdp.UCRL3()),
+        ("paper", romdp.UCRL2(romdp.Hoeffding())),
+    ):
+        runs = [
+            romdp.play(agent, romdp.worlds.random_romdp(5, 4, 5, seed=seed), 30_000, seed=seed)
+            for seed in range(3)
+        ]
+        regret[name] = np.mean([run.pseudo_regret[-1] for run in runs])
+    assert regret["ucrl3"] < 0.4 * regret["paper"]
+
+
+def test_bad_delta_is_named():
+    with pytest.raises(InvalidInputError, match="delta is 2"):
+        romdp.TimeUniform().plan(make_counts(0, 3, 2, 9), t=10, delta=2.0)
