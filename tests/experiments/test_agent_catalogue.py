@@ -17,6 +17,7 @@ from romdp.experiments.catalogue import (
     make_agent,
 )
 from romdp.planning.confidence import Hoeffding
+from romdp.planning.timeuniform import TimeUniform
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
 MDP = romdp.worlds.random_mdp(n_states=4, n_actions=2, seed=1)
@@ -25,7 +26,16 @@ SETTINGS = Settings(scale=0.3, constants="jaksch", delta=0.1)
 
 def test_the_names_are_those_of_the_contract():
     assert {*AGENTS, *BASELINES} == {
-        *("sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix", "lc-ucrl", "lc-psrl", "ucrl2", "psrl"),
+        *(
+            "sl-ucrl",
+            "sl-ucrl-paper",
+            "sl-ucrl-matrix",
+            "lc-ucrl",
+            "lc-psrl",
+            "ucrl2",
+            "ucrl3",
+            "psrl",
+        ),
         *("oracle", "oracle-psrl", "two-phase", "dqn", "q-learning"),
     }
 
@@ -43,6 +53,8 @@ def test_all_optimistic_agents_have_the_same_confidence_sets(name):
     planner = make_agent(name, WORLD, SETTINGS).planner
     if name in ("lc-psrl", "psrl", "oracle-psrl"):
         assert isinstance(planner, Posterior)
+    elif name == "ucrl3":  # is known by its sets
+        assert planner == Optimism(TimeUniform(), 0.1)
     else:
         assert planner == Optimism(Hoeffding(0.3, "jaksch"), 0.1)
 
@@ -97,7 +109,7 @@ def test_only_the_oracles_know_the_labels():
 
 
 def test_an_unknown_agent_gets_a_suggestion():
-    with pytest.raises(UnknownNameError, match="did you mean 'ucrl2'"):
+    with pytest.raises(UnknownNameError, match="did you mean 'ucrl"):
         make_agent("ucrl", WORLD)
     with pytest.raises(UnknownNameError, match="did you mean 'q-learning'"):
         check_agents(("qlearning",))

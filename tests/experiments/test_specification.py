@@ -75,7 +75,7 @@ def test_streams_depend_on_the_run_and_the_seed_alone():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"agents": ("ucrl",)}, "did you mean 'ucrl2'"),
+        ({"agents": ("ucrl",)}, "did you mean 'ucrl"),
         ({"agents": ()}, "agents is an empty list"),
         ({"agents": "ucrl2"}, "pass a list"),
         ({"agents": ("psrl", "psrl")}, "given twice"),

@@ -62,8 +62,8 @@ def compare(
         typer.Option(
             "--agents",
             metavar="NAME,NAME,...",
-            help="sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, psrl, oracle, "
-            "oracle-psrl, two-phase, q-learning, dqn.",
+            help="sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, ucrl3, psrl, "
+            "oracle, oracle-psrl, two-phase, q-learning, dqn.",
             show_default="sl-ucrl,ucrl2,oracle",
         ),
     ] = None,
