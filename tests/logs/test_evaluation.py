@@ -62,7 +62,7 @@ def test_true_states_foretell_better_than_observations_and_wrong_ones_worse():
     assert right.gain == pytest.approx(right.grouped - right.ungrouped)
     wrong = predict_next(counts_of(train), Partition(np.arange(30) % 3), held)
     assert wrong.gain < -5 * wrong.gain_error
-    # No model foretells better than the truth does.
+    # No model predicts better than the truth does.
     law = WORLD.observable.transition
     following = held.next_observations
     known = following >= 0

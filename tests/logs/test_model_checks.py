@@ -56,7 +56,7 @@ def test_without_held_out_episodes_three_questions_stay_open():
     assert open_ == [
         "the observations of a state are alike",
         "the hidden states are Markov",
-        "hidden states foretell better than single observations",
+        "hidden states predict better than single observations",
     ]
 
 
@@ -137,7 +137,7 @@ def test_alike(test, ok):
 def test_prediction(gain, error, ok):
     held_out = HeldOut(50, 2000, Prediction(-1.0, -1.0 - gain, gain, error), None, None)
     found = answers(model_of(CLEAR, held_out=held_out))
-    assert found["hidden states foretell better than single observations"].ok is ok
+    assert found["hidden states predict better than single observations"].ok is ok
 
 
 def test_notes_of_the_held_out_episodes_are_warnings():
@@ -148,7 +148,7 @@ def test_notes_of_the_held_out_episodes_are_warnings():
 
 def test_values_of_mixed_states_are_marked():
     value = PolicyValue(0.7, 0.6, 0.8, 0.7, 0.4, 0.5, 100.0)
-    words = "do not rely on them"
+    words = "do not rely on these gains"
     for p_value, is_marked in ((0.01, True), (0.5, False)):
         alike = PermutationTest(0.01, p_value, 1000)
         model = model_of(CLEAR, held_out=HeldOut(50, 2000, None, value, None, alike=alike))

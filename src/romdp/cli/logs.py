@@ -90,7 +90,7 @@ def fit_command(
     ] = None,
     holdout: Annotated[
         float,
-        typer.Option("--holdout", help="Share of the episodes kept aside to judge the model."),
+        typer.Option("--holdout", help="Share of the episodes set aside to judge the model."),
     ] = 0.2,
     ends: Annotated[
         str,
@@ -127,7 +127,7 @@ def fit_command(
         typer.Option(
             "--dask",
             metavar="ADDRESS",
-            help="Count on the Dask cluster of this scheduler, which must be able to read them.",
+            help="Count the files on the workers of this Dask scheduler, which must see them.",
         ),
     ] = None,
     quiet: QuietOption = False,

@@ -26,7 +26,7 @@ def kernel(function: _Function) -> _Function:
 
     The cache lies beside the source file, or in the user's cache directory where that is not
     writable, or where ``NUMBA_CACHE_DIR`` says. Where none of these can be written the kernel
-    still works: it is compiled anew in each process.
+    still works: it is compiled in each process.
 
     A kernel is compiled together with the kernels that it calls, but numba only looks whether
     its own file has changed. Here it is compiled again if any file of romdp has changed that its

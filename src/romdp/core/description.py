@@ -9,7 +9,7 @@ import numpy as np
 
 
 def describe(value: Any) -> Any:
-    """Turn a value into JSON-able data that is equal just when the value is.
+    """Turn a value into JSON-able data that is equal if and only if the value is.
 
     A dataclass becomes its name and fields, an array (and whatever has ``labels`` or
     ``transition`` arrays) its shape and a hash of its content; other objects their ``repr``, or

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: arrays and JSON, no pickle, with format versions.
+"""Files that are written completely or not at all: arrays and JSON, no pickle, with versions.
 
 What is written is flushed to the disk before it gets its name, and so is the directory that holds
 it: after a power cut there is the old file or the new one. Files carry a checksum of their content.
@@ -160,7 +160,7 @@ def sync_directory(path: PathLike) -> None:
 
 @contextmanager
 def open_regular(path: PathLike) -> Iterator[BufferedReader]:
-    """Open a file for reading; a FIFO or a device, which could block for ever, is refused."""
+    """Open a file for reading; a FIFO or a device, which could block forever, is refused."""
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):

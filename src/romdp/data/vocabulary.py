@@ -92,7 +92,7 @@ class Vocabulary:
         return self._names[whole_number(number, "number", 0, len(self._names) - 1)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the vocabulary to a JSON file, whole or not at all.
+        """Write the vocabulary to a JSON file, completely or not at all.
 
         Strings, bytes, finite numbers, None and tuples of these can be written.
         """

@@ -1,1 +1,1 @@
-"""What is known exactly of a known model: chains, hitting times, MDPs, ROMDPs, assumptions."""
+"""Exact facts about a known model: chains, hitting times, MDPs, ROMDPs, assumptions."""

@@ -20,8 +20,8 @@ class Assumptions:
     Attributes
     ----------
     ergodic
-        `asm:ergodicity`: every policy's hidden chain is irreducible and aperiodic. None where
-        irreducible but aperiodicity was not decided.
+        `asm:ergodicity`: every policy's hidden chain is irreducible and aperiodic. None if all are
+        irreducible and aperiodicity was not decided.
     ergodic_why
         How that was decided.
     full_rank
@@ -64,7 +64,7 @@ class Assumptions:
     mixing_optimal: Mixing | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and words, ready for JSON; infinity is written as a word."""
+        """Return plain numbers and words, ready for JSON; infinity is written as a word."""
         return plain(asdict(self), lambda _: "infinite")  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
@@ -103,12 +103,13 @@ class Assumptions:
 def examine(
     hidden: MDP, labels: NDArray[np.int64], observation_chance: NDArray[np.float64]
 ) -> Assumptions:
-    """Answer for a hidden MDP and the chance of each observation in its state.
+    """Examine a hidden MDP and the probability of each observation in its state.
 
     Ergodicity is decided on the graph. A state that some policy can avoid forever is found as
-    a greatest fixed point, so irreducibility under all policies costs polynomial time;
-    periodicity is excluded by a state that can stay where it is under every action, else by
-    enumeration while the policies are few, else left undecided. D_Y needs no array of
+    a greatest fixed point, so irreducibility under all policies takes polynomial time.
+    Periodicity is ruled out by a state that can stay where it is under every action, otherwise by
+    enumeration if there are few policies; if there are many, it is left undecided. D_Y needs no
+    array of
     Y x Y: the rarest observation of each hidden state is the hardest target, and reaching it
     is a shortest-path problem on the X hidden states.
     """

@@ -135,7 +135,7 @@ def can_avoid(transition: Floats) -> Bools:
     """Say which states can be avoided: ``[x, u]`` is whether from u some policy never visits x.
 
     Row x is the largest set without x in which every state has an action that stays inside.
-    Every policy's chain is irreducible (``asm:ergodicity``) just when all rows are empty.
+    Every policy's chain is irreducible (``asm:ergodicity``) if and only if all rows are empty.
 
     Examples
     --------
@@ -260,10 +260,10 @@ def hitting_times(
     transition
         (S, A, S) transition probabilities.
     chance
-        (S,) the chance that an arrival in a state counts as a hit; one unless told. With the
-        chance of a rare observation it gives hitting times among observations.
+        (S,) the probability that an arrival in a state counts as a hit; 1 by default. With the
+        probability of a rare observation it gives hitting times among observations.
     longest
-        Whether policies try to hit late instead of soon.
+        Whether policies try to hit as late as possible instead of as soon as possible.
 
     Returns
     -------
@@ -347,8 +347,8 @@ def _first_periodic(support: Bools, n_choices: Ints) -> Ints:
 def periodic_policy(transition: Floats) -> PeriodicPolicy:
     """Say whether some deterministic policy's chain is periodic, given that all are irreducible.
 
-    None is when some state may stay under every action. Otherwise the policies are tried one by
-    one, where at most 100,000 of them differ in which states can follow which.
+    There is none if some state may stay under every action. Otherwise the policies are tried one
+    by one, if at most 100,000 of them differ in which states can follow which.
 
     Examples
     --------

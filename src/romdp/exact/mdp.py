@@ -55,12 +55,12 @@ def _one_gain(gain: NDArray[np.float64], laws: NDArray[np.float64], what: str) -
 
 
 class MDP:
-    """A finite MDP whose transition law and mean rewards are known.
+    """A finite MDP whose transition probabilities and mean rewards are known.
 
     Parameters
     ----------
     transition
-        (S, A, S) array: ``transition[x, a, x2]`` is the chance to go from x to x2 under a.
+        (S, A, S) array: ``transition[x, a, x2]`` is the probability of going from x to x2 under a.
     reward
         (S, A) mean rewards in [0, 1].
     reward_law
@@ -242,7 +242,7 @@ class MDP:
     def return_time(self) -> float:
         """Return tau_M of ``cor:regret``: the longest expected return to any state, any policy.
 
-        It is inf if some policy may leave a state for ever.
+        It is inf if some policy may leave a state forever.
         """
         return self._return_time
 

@@ -41,13 +41,13 @@ class ROMDP:
         How rewards fall around their mean: ``"bernoulli"``, ``"uniform"``, ``"beta"`` or
         ``"deterministic"`` (see `MDP`).
     initial
-        The law of the first hidden state; uniform by default.
+        The distribution of the first hidden state; uniform by default.
 
     Notes
     -----
     Arrays are checked, copied and frozen. Memory is X * A * X + Y: the emission matrix is kept
-    as one label and one probability an observation, and nothing of size Y x Y is ever made
-    unless `observable` is asked for.
+    as one label and one probability per observation, and nothing of size Y x Y is ever made
+    unless you ask for `observable`.
 
     Examples
     --------
@@ -224,7 +224,7 @@ class ROMDP:
         return examine(self.hidden, self.labels, self.observation_chance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the world to an ``.npz`` file, whole or not at all."""
+        """Write the world to an ``.npz`` file, completely or not at all."""
         names = ("transition", "reward", "labels", "observation_chance", "initial")
         arrays = {name: getattr(self, name) for name in names}
         write_arrays(path, _KIND, _VERSION, arrays, {"reward_law": self.reward_law})

@@ -113,7 +113,7 @@ class Processes:
     Parameters
     ----------
     workers
-        How many.
+        How many processes.
     """
 
     def __init__(self, workers: int = 1) -> None:
@@ -258,7 +258,7 @@ class Dask:
     Parameters
     ----------
     address
-        Of the running scheduler, such as ``"tcp://10.0.0.1:8786"``.
+        The address of the running scheduler, such as ``"tcp://10.0.0.1:8786"``.
     timeout
         Seconds to wait for it.
     """

@@ -18,7 +18,7 @@ class Effort(NamedTuple):
 
 FULL = Effort(1_000_000, 10)
 WITH_DQN = Effort(200_000, 5)
-"""DQN takes far longer over a step than all others, so it is compared at a shorter horizon."""
+"""DQN takes far longer per step than all others, so it is compared at a shorter horizon."""
 
 DQN = "dqn"
 
@@ -30,7 +30,7 @@ class Reproduction:
     Parameters
     ----------
     label
-        Of the figure in the paper.
+        The label of the figure in the paper.
     about
         What is compared, in a sentence.
     world, arguments

@@ -31,7 +31,7 @@ class RunSpec:
     agent, world
         Their names in tables.
     n_observations
-        Of the world.
+        The number of observations of the world.
     replicate
         The column ``seed`` of tables: the number of the world's draw and of the run.
     """
@@ -82,11 +82,11 @@ class Experiment:
     observations
         The numbers of observations, one world for each; None for the worlds' own.
     steps
-        Of each run.
+        The number of steps of each run.
     seeds
         Replicates of each agent in each world.
     seed
-        Of the whole experiment.
+        Seeds every run of the experiment.
     settings
         What the agents share.
 

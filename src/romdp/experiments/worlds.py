@@ -30,12 +30,12 @@ def safe_name(text: str) -> str:
 
 @dataclass(frozen=True)
 class NamedWorld:
-    """A world that is made anew for each replicate.
+    """A world that is drawn again for each replicate.
 
     Parameters
     ----------
     name
-        In the catalogue `romdp.worlds.WORLDS`.
+        Its name in the catalogue `romdp.worlds.WORLDS`.
     arguments
         All but the seed, which is the replicate's number, and the number of observations, which
         the experiment says; what is left out has its default.
@@ -103,7 +103,7 @@ class FileWorld:
     file
         Where it was read; only its hash tells which world it is.
     sha256
-        Of the file's content.
+        The hash of the file's content.
     label
         What tables call it; the file's name by default.
     world

@@ -50,7 +50,7 @@ class HiddenStates:
     ``list(seen.episodes())``: the folds are then made of whole episodes. Rows of an array would be
     torn out of their order.
 
-    Of scikit-learn's estimator checks those pass that ask for manners: cloning, parameters,
+    It passes those of scikit-learn's estimator checks that ask for manners: cloning, parameters,
     refusals, pickling, doing the same twice. Those do not apply that feed a matrix with other
     numbers of columns than two or three (a column here is the observation, the action or the
     reward, not a feature; so there is no ``n_features_in_``), or that want `predict` to refuse a
@@ -149,7 +149,7 @@ class HiddenStates:
         model = self._fitted()
         before, actions, after = read_steps(X).following()
         if not before:
-            raise InvalidInputError("X has no two steps in a row; there is nothing to foretell")
+            raise InvalidInputError("X has no two steps in a row; there is nothing to predict")
         places = {name: i for i, name in enumerate(model.observation_names)}
         moves = {name: i for i, name in enumerate(model.action_names)}
         source, target = (

@@ -76,7 +76,7 @@ def fit(
     n_states
         The number of hidden states, if known.
     method
-        ``"likelihood"`` needs no more than the log: it uses forward laws (where a pair leads,
+        ``"likelihood"`` needs only the log: it uses forward distributions (where a pair leads,
         what it pays), which do not depend on who acted, so the behaviour may be anything and may
         change over time. ``"overlap"`` (the paper's minimal clustering) uses the same and needs
         ``n_states``. ``"tensor"`` and ``"matrix"`` use backward laws, which hold under one
@@ -87,19 +87,19 @@ def fit(
     reward_law
         How the likelihood reads rewards: ``"bernoulli"``, ``"categorical"`` (up to three values),
         ``"gaussian"``, or ``"none"``, which groups by transitions alone. None: as the data are;
-        rewards of many values are read as Gaussian unless held-out episodes are foretold better
-        without them (rewards that are mostly zero and sometimes large would make states of who
-        was lucky).
+        rewards of many values are read as Gaussian unless held-out episodes are predicted better
+        without them (where rewards are mostly zero and sometimes large, the states would only
+        reflect who was lucky).
     terminated
         The column that is true in the last row of an episode that ended for good: its last step
         then leads to the start of the next episode. The last step of the others leads nowhere
         that is known.
     holdout
-        Share of episodes kept aside to judge the model (at most two million rows); the final
-        model then learns from all.
+        Share of episodes set aside to judge the model (at most two million rows); the final
+        model then learns from all of them.
     ends
-        What the last row of an episode led to: ``"truncated"``, nobody knows; ``"restart"``, the
-        start of another episode, where all end for good and begin anew. Not both with
+        What the last row of an episode led to: ``"truncated"``, it is unknown; ``"restart"``, the
+        start of another episode, if every episode ends for good. Not together with
         ``terminated``.
     sort
         Sort the rows of each episode by ``order`` first.

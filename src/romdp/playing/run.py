@@ -1,4 +1,4 @@
-"""What came of it: the result of a run."""
+"""The result of a run."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ _PER_DECADE = 20
 
 
 def log_spaced(steps: int) -> NDArray[np.int64]:
-    """Return the steps at which figures are kept: twenty a decade, whatever ``steps`` is.
+    """Return the steps at which figures are kept: twenty per decade, whatever ``steps`` is.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Run:
     reward
         The reward collected so far, in the environment's own units.
     regret
-        The paper's: ``steps * rho* - reward``. NaN where no model is known.
+        Regret as the paper defines it: ``steps * rho* - reward``. NaN where no model is known.
     pseudo_regret
         The same with the mean reward of each hidden state and action in place of the reward
         that was drawn; far less noisy. NaN where no model is known.

@@ -30,7 +30,7 @@ MEANING = {
     "neither the gains nor the policy can be relied on.",
     "the hidden states are Markov": "The plan assumes that the present state tells all that the "
     "past can tell about what comes next.",
-    "hidden states foretell better than single observations": "Otherwise the grouping loses "
+    "hidden states predict better than single observations": "Otherwise the grouping loses "
     "something that matters.",
 }
 """Why each check of a model is made, in a sentence."""

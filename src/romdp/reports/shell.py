@@ -230,7 +230,7 @@ def make_directory(folder: Path) -> None:
 
 
 def write_page(path: Path, content: str) -> Path:
-    """Write a page whole or not at all, with the directories above it."""
+    """Write a page completely or not at all, with the directories above it."""
     make_directory(path.parent)
     write_atomic(path, lambda file: file.write(content.encode()))
     return path

@@ -35,16 +35,16 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
     render_mode
         None, or ``"ansi"``: `render` returns a line of text.
     world_seed
-        Where ``world`` is a name: the seed the world is made with. The seed of `reset` is
-        another thing: it decides what happens in the world.
+        If ``world`` is a name, the seed with which the world is made. The seed of `reset` is a
+        different one: it decides what happens in the world.
     **arguments
-        Where ``world`` is a name: the other arguments of its constructor.
+        If ``world`` is a name, the other arguments of its constructor.
 
     Notes
     -----
     `reset` draws the hidden state from ``world.initial``, or takes ``options["hidden_state"]``;
-    other options are ignored. Random numbers are taken from ``np_random`` in blocks; a reset
-    with a seed throws the rest of a block away, one without a seed goes on with it.
+    other options are ignored. Random numbers are drawn from ``np_random`` in blocks; a reset
+    with a seed discards the rest of a block, one without a seed continues with it.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Start anew; see the class for what seeds and options do."""
+        """Start again; see the class for what seeds and options do."""
         start = (options or {}).get("hidden_state")
         if start is not None:
             whole_number(start, 'options["hidden_state"]', 0, self.world.n_states - 1)

@@ -23,12 +23,12 @@ def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:
 
 
 def river_swim(n_states: int = 6, n_observations: int | None = None) -> ROMDP:
-    """River swim (Strehl and Littman 2008): swimming right is hard, and it is what pays.
+    """Make a river swim (Strehl and Littman 2008): swimming right is hard, but it pays.
 
-    Action 0 swims left with the stream and always succeeds; action 1 swims right against it:
-    one state on with probability 0.35 (0.6 from the left bank), back with 0.05, else it stays;
-    at the right bank it stays with 0.6. Left pays 0.005 at the left bank; right pays 1 at the
-    right bank. Observations are shared out evenly; one each by default.
+    Action 0 swims left with the stream and always succeeds. Action 1 swims right against it: it
+    moves one state on with probability 0.35 (0.6 from the left bank), one back with 0.05, and
+    otherwise stays; at the right bank it stays with 0.6. Left pays 0.005 at the left bank, right
+    pays 1 at the right bank. Observations are shared out evenly; by default each state has one.
 
     Examples
     --------
@@ -60,10 +60,10 @@ def combination_lock(
     """Make a combination lock: only the right action at each dial leads to the prize.
 
     At each of ``horizon`` dials one secret action leads on; every other one leads back to the
-    first dial. The last dial's right action pays 1 and starts again, which makes 1 / horizon a
-    step; wrong ones at the first dial pay half of that, so that staying safe looks better than
-    searching. Random search needs about ``n_actions ** horizon`` steps. Observations are shared
-    out evenly; one each by default.
+    first dial. The right action at the last dial pays 1 and starts again, which makes 1 / horizon
+    per step. Wrong actions at the first dial pay half of that, so that playing safe looks better
+    than searching. Random search needs about ``n_actions ** horizon`` steps. Observations are
+    shared out evenly; by default each state has one.
     """
     length = whole_number(horizon, "horizon", 1)
     actions = whole_number(n_actions, "n_actions", 2)
@@ -93,7 +93,7 @@ _MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
 
 
 def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: Seed = 0) -> ROMDP:
-    """Draw a room with walls and a goal, several views per cell.
+    """Make a room with walls and a goal, with several views per cell.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     slip
         Probability that a move goes in a direction drawn at random.
     seed
-        Of the numbering.
+        Decides the numbering.
     """
     rows = [str(row) for row in room]
     if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
@@ -140,8 +140,9 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
 def symmetric_block(n_observations: int = 100, eta: float = 4.0) -> ROMDP:
     """Two hidden states, three actions, no reward: the test world of grouping methods.
 
-    Action 0 stays with probability eta / (1 + eta), action 1 leaves with it, action 2 does
-    either with one half. The observations are split evenly and are equally likely.
+    Action 0 stays with probability eta / (1 + eta), action 1 leaves with the same probability, and
+    action 2 does either with probability one half. The observations are split evenly and are
+    equally likely.
     """
     count = whole_number(n_observations, "n_observations", 2)
     ratio = real_number(eta, "eta", 0, open_low=True)

@@ -33,11 +33,13 @@ def random_romdp(
     seed
         The same arguments give the same world.
     concentration
-        Of the Dirichlet law of each transition row; small values make moves nearly certain.
+        The parameter of the Dirichlet distribution of each transition row; small values make
+        transitions nearly deterministic.
     emission_concentration
-        Of the Dirichlet law of each state's observation probabilities. The paper does not give
-        its own. At 1 some observations are so rare (one in 10^4 visits and less) that an
-        optimist on the observations chases them for ever; 3 keeps such accidents few.
+        The parameter of the Dirichlet distribution of each state's observation probabilities. The
+        paper does not say which it used. At 1 some observations are so rare (one in 10^4 visits
+        or less) that an optimistic agent on the observations chases them forever; at 3 this is
+        rare.
     reward_bias
         In [0, 1]. A reward mean is ``bias[x] + u[x, a]`` with the state's bias uniform on
         [0, reward_bias] and u uniform on [0, 1 - reward_bias]: "uniform reward with
@@ -72,7 +74,7 @@ def random_mdp(
     reward_bias: float = 0.5,
     reward_law: str = "bernoulli",
 ) -> MDP:
-    """Draw an MDP with no hidden structure, by the same laws as `random_romdp`."""
+    """Draw an MDP with no hidden structure, from the same distributions as `random_romdp`."""
     transition, reward = _random_model(n_states, n_actions, seed, concentration, reward_bias)
     return MDP(transition, reward, reward_law)
 
@@ -85,11 +87,11 @@ def deterministic_romdp(
     *,
     reward_law: str = "bernoulli",
 ) -> ROMDP:
-    """Draw a ROMDP whose hidden moves are certain (the appendix `Aux:deter`).
+    """Draw a ROMDP whose hidden transitions are deterministic (the appendix `Aux:deter`).
 
     Action 0 walks a random cycle through all hidden states, so that every state can be reached
     from every other; each other action leads to a state drawn at random. Reward means are
-    uniform; observations are dealt and emitted as in `random_romdp`, with equal chances.
+    uniform; observations are dealt out as in `random_romdp` and are equally likely in their state.
     """
     size = whole_number(n_states, "n_states", 1)
     actions = whole_number(n_actions, "n_actions", 1)

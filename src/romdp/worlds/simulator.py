@@ -399,8 +399,8 @@ def simulate(world: ROMDP | MDP, policy: ArrayLike | str, steps: int, seed: Seed
         An action for every observation, shape (Y,); a row of probabilities for each, shape
         (Y, A); or ``"uniform"``.
     steps
-        How many actions are taken. The trajectory takes 24 bytes a step: for long runs that
-        only need counts use `Simulator.run`.
+        How many actions are taken. The trajectory takes 24 bytes per step; for long runs of which
+        only the counts are needed, use `Simulator.run`.
     seed
         The same seed gives the same trajectory.
 

@@ -18,10 +18,10 @@ _NUMBERING, _CHANCES, _VIEWS = range(3)  # streams of RichObservation's seed
 
 
 class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Show each state of a discrete environment as one of several views, drawn afresh each step.
+    """Show each state of a discrete environment as one of several views, drawn at every step.
 
     The n states become ``n * per_state`` observations. They are numbered by a random
-    permutation, so that a number tells nothing of the state.
+    permutation, so that the number says nothing about the state.
 
     Parameters
     ----------
@@ -30,11 +30,12 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
     per_state
         Views of each state.
     seed
-        Of the numbering and of the views' chances, which never change, and of the draws. The
-        draws start anew at ``reset(seed=...)``, with both seeds; the environment's own
-        generator is left alone.
+        Decides the numbering and the probabilities of the views, which never change, and seeds
+        the draws. ``reset(seed=...)`` starts the draws again, from both seeds; the environment's
+        own generator is left alone.
     concentration
-        Of the Dirichlet law of each state's chances; None makes its views equally likely.
+        The parameter of the Dirichlet distribution of each state's views; None makes them equally
+        likely.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Reset the environment; with a seed, the draws of the views start anew as well."""
+        """Reset the environment; with a seed, the draws of the views start again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._draw = generator(self._seed, _VIEWS, int(seed)).random
@@ -128,7 +129,7 @@ class VocabularyWrapper(gymnasium.ObservationWrapper[Any, Any, Any], RecordConst
     capacity
         The size of the `Discrete` observation space; a new observation beyond it is an error.
     vocabulary
-        One to go on with, shared and not copied; its capacity is the wrapper's.
+        A vocabulary to continue with, shared and not copied; its capacity is the wrapper's.
 
     Examples
     --------

@@ -190,7 +190,7 @@ def _tells_nothing(
 
 
 def _predictive(model: "LatentModel") -> Check:
-    name = "hidden states foretell better than single observations"
+    name = "hidden states predict better than single observations"
     found = None if model.held_out is None else model.held_out.prediction
     if found is None:
         return Check(name, None, "no test: too few held-out episodes")

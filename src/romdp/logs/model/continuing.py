@@ -1,4 +1,4 @@
-"""Go on learning online from what a log taught."""
+"""Keep learning online from what was learned from a log."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,9 +25,9 @@ class Informed:
     Parameters
     ----------
     planner
-        Who plans.
+        The planner that plans.
     counts
-        Of the same groups; rewards in [0, 1].
+        The earlier counts, on the same groups; rewards are in [0, 1].
     """
 
     planner: Planner

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEVEL = 0.95
-"""Of the intervals."""
+"""The confidence of the intervals."""
 
 _STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of the ungrouped model's prior
 _HALF = 0.5  # pseudo-count of an observation, so that a new one is possible
@@ -28,7 +28,7 @@ _FEWEST_EPISODES = 5
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well the next observation was foretold, in nats per step.
+    """How well the next observation was predicted, in nats per step.
 
     Attributes
     ----------
@@ -86,15 +86,15 @@ class HeldOut:
     n_episodes, n_steps : int
         How much was held out.
     prediction : Prediction or None
-        Against the ungrouped model.
+        Compared with the ungrouped model.
     value : PolicyValue or None
-        Of the recommended policy.
+        The value of the recommended policy.
     markov : PermutationTest or None
-        Of the grouped process.
+        Whether the grouped process is Markov.
     notes : tuple of str
         Why a part is None.
     alike : PermutationTest or None
-        Of the observations inside each hidden state.
+        Whether the observations inside each hidden state are alike.
     """
 
     n_episodes: int
@@ -135,7 +135,7 @@ def evaluate(
 
 
 def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Prediction:
-    """Compare how well groups and single observations foretell what comes next."""
+    """Compare how well groups and single observations predict what comes next."""
     source, action, target, episode = _known_steps(held)
     matrix = counts.matrix()
     chance = _arrival_chances(counts)
@@ -153,7 +153,7 @@ def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Pred
 def compare_next(
     counts: Counts, first: Partition, second: Partition, held: Trajectory
 ) -> tuple[float, float]:
-    """Compare two groupings: how much better the first foretells, and its standard error.
+    """Compare two groupings: how much better the first predicts, and its standard error.
 
     In nats per step, paired: both are asked about the same held-out steps. The error is infinite
     where episodes are too few to have one.

@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentModel:
-    """What a log taught: made by `romdp.fit`, saved by `save`, read by `romdp.load_model`.
+    """What was learned from a log: made by `romdp.fit`, read by `romdp.load_model`.
 
     It never changes. States are numbered from 0; ``partition``, ``visits``, ``log_odds`` and
     ``certainty`` have one entry for each of ``observation_names``, ``policy`` one for each state.
@@ -41,7 +41,7 @@ class LatentModel:
     observation_names, action_names : tuple
         What the numbers stand for, as the log calls them.
     counts : Counts
-        Of the hidden states, all episodes; rewards scaled to [0, 1].
+        Counts on the hidden states, over all episodes; rewards are scaled to [0, 1].
     visits : ndarray of int64, shape (n_observations,)
         How often each observation was seen.
     starts : ndarray of int64, shape (n_states,)
@@ -56,10 +56,10 @@ class LatentModel:
     method : str
         How observations were grouped.
     confidence, delta
-        The widths behind ``optimistic_gain`` and ``pessimistic_gain`` and the chance that they
-        fail. They take the grouping as given.
+        The widths behind ``optimistic_gain`` and ``pessimistic_gain``, and the probability with
+        which they may fail. They take the grouping as given.
     rare : int
-        A pair that was tried less often counts as hardly ever tried.
+        A pair that was tried less often than this counts as hardly ever tried.
     n_rows, n_episodes : int
         Size of the log.
     columns : mapping of str to str
@@ -266,13 +266,13 @@ class LatentModel:
         return tuple(self.observation_names[i] for i in order[:most])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a directory, whole or not at all; no pickle."""
+        """Write the model to a directory, completely or not at all; no pickle."""
         from romdp.logs.model.files import save_model
 
         save_model(self, path)
 
     def to_agent(self) -> "Agent":
-        """Make an agent that goes on learning online from what the log taught.
+        """Make an agent that starts from what was learned and keeps learning online.
 
         It keeps the grouping, and starts from the counts of the hidden states. Play it with
         observations and actions numbered as in ``observation_names`` and ``action_names`` and

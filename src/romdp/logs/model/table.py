@@ -68,17 +68,17 @@ def _states(model: "LatentModel") -> list[str]:
 
 def _gains(model: "LatentModel") -> list[str]:
     lines = [
-        f"best policy: {model.gain:.4g} a step in the fitted model; at least "
+        f"best policy: {model.gain:.4g} per step in the fitted model; at least "
         f"{model.pessimistic_gain:.4g} and no policy above {model.optimistic_gain:.4g} inside "
         f"the {1 - model.delta:.0%} widths, given the states",
     ]
     value = None if model.held_out is None else model.held_out.value
     if value is not None:
         lines.append(
-            f"held-out episodes: {value.estimate:.4g} a step, 95% interval {value.low:.4g} to "
-            f"{value.high:.4g}; those who acted then earned {value.logged:.4g} "
-            f"({value.agreement:.0%} of their actions agree)"
+            f"held-out episodes: {value.estimate:.4g} per step, 95% interval {value.low:.4g} to "
+            f"{value.high:.4g}; the logged actions earned {value.logged:.4g} "
+            f"({value.agreement:.0%} of them agree with the policy)"
         )
         if any(check.ok is False for check in model.checks if check.name == ALIKE):
-            lines.append("these gains rest on states that mix different ones: do not rely on them")
+            lines.append("some of these states mix different ones, so do not rely on these gains")
     return lines

@@ -27,7 +27,7 @@ class LogCounts:
     Attributes
     ----------
     counts : Counts
-        Of the episodes that are not held out; rewards are scaled to [0, 1].
+        Counts of the episodes that are not held out; rewards are scaled to [0, 1].
     held_out : Trajectory or None
         The held-out episodes, rewards scaled alike; None if there are none.
     starts : ndarray of int64, one for each observation

@@ -61,7 +61,7 @@ def count_logs(
     sort
         Sort each episode by the order column first; the rows pass through temporary files.
     seed
-        Of the choice of held-out episodes.
+        Decides which episodes are held out.
     workers
         How many threads read at a time; by default as many as there are cores.
     batch_rows

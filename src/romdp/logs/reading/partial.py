@@ -59,7 +59,7 @@ class Settings:
     columns
         Which column is what.
     seed
-        Of the choice of held-out episodes.
+        Decides which episodes are held out.
     holdout
         The share of episodes to hold out, at most.
     most_held

@@ -31,7 +31,7 @@ class DQN:
     """Deep Q-learning (Mnih et al. 2013) with the paper's network, RMSprop and a replay buffer.
 
     The network (three layers of 30, ReLU) sees observations one-hot and nothing else. The task
-    goes on for ever, so values are discounted. Exploration falls linearly from 1 to
+    goes on forever, so values are discounted. Exploration falls linearly from 1 to
     ``exploration_floor``.
 
     Parameters
@@ -49,7 +49,7 @@ class DQN:
     train_interval
         Steps between two gradient steps.
     batch_size
-        Of a gradient step.
+        The number of steps in a batch.
     buffer_size
         Steps that the replay buffer holds.
     learning_starts
@@ -101,7 +101,7 @@ class DQN:
         with _borrowed_generators(torch):
             model = baselines.DQN(
                 "MlpPolicy",
-                # already vectorised, so that no monitor keeps every reward for ever
+                # already vectorised, so that no monitor keeps every reward forever
                 baselines.common.vec_env.DummyVecEnv([lambda: env]),
                 learning_rate=float(self.learning_rate),
                 gamma=float(self.discount),

@@ -35,7 +35,7 @@ def check_agent(
     steps
         How many steps a run has, at least 20.
     seed
-        Of the runs.
+        Seeds every run.
 
     Raises
     ------
