@@ -1,18 +1,19 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from plain_blocks import kinds, random_labels, seeds, walk
 
 from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.merging import all_fewer, merge_rise
+from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, read_reward_law
 from romdp.clustering.likelihood.splitting import (
     add_slot,
     drop_slot,
     relabel,
+    residuals,
     split_group,
-    stack_profiles,
+    turn_to_leading,
     unsplit,
 )
 from romdp.data.counts import Counts
@@ -35,17 +36,20 @@ def test_two_states_in_one_group_are_cut_apart(data):
     joined = np.where(truth == 2, 1, truth)
     blocks = make_blocks(links, law.parts, joined, 2)
     cut = add_slot(blocks)
-    rise = split_group(links, law, rule, cut, 1, np.random.default_rng(0))
+    rise = split_group(links, law, rule, cut, 1, np.random.default_rng(0), all_fewer(rule, cut, 3))
     assert rise > 100
     assert Partition(cut.labels) == Partition(truth)
     assert score(rule, cut) - score(rule, blocks) == pytest.approx(rise, rel=1e-9)
+    assert merge_rise(rule, cut, 1, 2) == pytest.approx(-rise, rel=1e-9)
 
 
 def test_a_true_group_loses_by_a_cut_and_the_cut_can_be_taken_back(data):
     world, links, law, rule = data
     blocks = make_blocks(links, law.parts, Partition(world.labels).labels, 3)
     cut = add_slot(blocks)
-    assert split_group(links, law, rule, cut, 0, np.random.default_rng(0)) < 0
+    assert (
+        split_group(links, law, rule, cut, 0, np.random.default_rng(0), all_fewer(rule, cut, 4)) < 0
+    )
     assert cut.size[3] > 0
     unsplit(links, law, cut, 0)
     for mine, theirs in zip(drop_slot(cut), blocks, strict=True):
@@ -55,21 +59,48 @@ def test_a_true_group_loses_by_a_cut_and_the_cut_can_be_taken_back(data):
 def test_a_single_observation_cannot_be_cut(data):
     _, links, law, rule = data
     blocks = add_slot(make_blocks(links, law.parts, np.minimum(np.arange(18), 1), 2))
-    assert split_group(links, law, rule, blocks, 0, np.random.default_rng(0)) == -np.inf
+    assert split_group(links, law, rule, blocks, 0, np.random.default_rng(0), 0.0) == -np.inf
 
 
-@given(seeds, st.integers(0, 1))
-def test_profiles_count_by_group(seed, unplaced):
-    counts = walk(seed)
-    labels = random_labels(seed, 7, 3, unplaced)
-    stacked = stack_profiles(Links.of(counts), labels, np.arange(7), 3)
+def plain_excess(counts):
+    law = counts.sum(axis=0) / max(counts.sum(), 1)
+    expected = counts.sum(axis=1, keepdims=True) * law
+    return (counts - expected) / np.sqrt(expected + 0.5)
+
+
+@given(seeds, kinds)
+def test_residuals_compare_members_with_their_group(seed, kind):
+    counts = walk(seed, rewards=kind)
+    law, labels = read_reward_law(counts), random_labels(seed, 7, 3)
+    members = np.flatnonzero(labels == labels[0])
     transitions = counts.transitions.copy()
     transitions[np.arange(7), :, np.arange(7)] = 0
-    member = np.array([labels == s for s in range(3)]).astype(np.int64)
-    leads = np.einsum("yau,su->yas", transitions, member)
-    comes = np.einsum("uay,su->ysa", transitions, member)
-    np.testing.assert_array_equal(stacked[:, :6].reshape(7, 2, 3), leads)
-    np.testing.assert_array_equal(stacked[:, 6:].reshape(7, 3, 2), comes)
+    member = np.eye(3)[labels]
+    leads = np.einsum("yau,us->yas", transitions, member)[members]
+    comes = np.einsum("uay,us->ysa", transitions, member)[members].reshape(len(members), -1)
+    columns = [plain_excess(leads[:, a]) for a in range(2)] + [plain_excess(comes)]
+    for a in range(2):
+        pay = law.parts[members, a]
+        if law.code == GAUSSIAN:
+            mean = pay[:, 1].sum() / max(pay[:, 0].sum(), 1)
+            columns.append(((pay[:, 1] - pay[:, 0] * mean) / np.sqrt(pay[:, 0] + 1))[:, None])
+        elif law.code:
+            columns.append(plain_excess(pay))
+    plain = np.concatenate(columns, axis=1)
+    blocks = make_blocks(Links.of(counts), law.parts, labels, 3)
+    found = residuals(Links.of(counts), law.parts, law.code, blocks, members)
+    # The order of the columns does not matter to the direction.
+    np.testing.assert_allclose(found @ found.T, plain @ plain.T, atol=1e-9)
+
+
+def test_a_vector_turns_to_the_leading_singular_vector():
+    rng = np.random.default_rng(0)
+    left, _ = np.linalg.qr(rng.standard_normal((8, 3)))
+    right, _ = np.linalg.qr(rng.standard_normal((5, 3)))
+    matrix = left @ np.diag([9.0, 2.0, 1.0]) @ right.T
+    vector = rng.standard_normal(8)
+    turn_to_leading(np.ascontiguousarray(matrix), vector)
+    assert abs(vector @ left[:, 0]) == pytest.approx(1.0, abs=1e-9)
 
 
 @given(seeds, kinds)

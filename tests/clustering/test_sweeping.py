@@ -6,9 +6,7 @@ from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
 from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.rewardlaw import read_reward_law
-from romdp.clustering.likelihood.sweeping import (
-    EXACT_LIMIT,
+from romdp.clustering.likelihood.profiles import (
     REACHED,
     announce,
     clear,
@@ -16,10 +14,23 @@ from romdp.clustering.likelihood.sweeping import (
     gather,
     join_rise,
     shift,
+)
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.sweeping import (
+    EXACT_LIMIT,
+    choose_sides,
+    draw_sweep,
+    estimate_laws,
+    measure_margins,
     sweep,
 )
 
-NO_DRAWS, NO_MARGINS = np.empty(0), np.empty((0, 2))
+
+def climb_once(links, parts, rule, blocks, order):
+    """Sweep once; returns what the sweep notes of each observation."""
+    lead = np.full(len(blocks.labels), np.nan)
+    sweep(links, parts, rule, blocks, estimate_laws(rule, blocks), order, lead)
+    return lead
 
 
 def setting(seed, n_observations, n_groups, kind="bernoulli", steps=60):
@@ -52,7 +63,7 @@ def test_a_sweep_is_its_plain_twin(seed, kind):
     labels[np.flatnonzero(np.bincount(labels)[labels] > 1)[:1]] = -1  # one to be placed
     order = np.random.default_rng(seed).permutation(7)
     blocks = make_blocks(links, parts, labels, 3)
-    sweep(links, parts, rule, blocks, order, np.arange(3), 0.0, NO_DRAWS, NO_MARGINS)
+    climb_once(links, parts, rule, blocks, order)
     expected = plain_sweep(rule, counts, parts, labels, order)
     np.testing.assert_array_equal(blocks.labels, expected)
     recounted = make_blocks(links, parts, expected, 3)
@@ -67,38 +78,36 @@ def test_with_many_groups_the_score_still_never_falls_and_no_group_vanishes(seed
     blocks = make_blocks(links, parts, labels, n_groups)
     before = score(rule, blocks)
     for _ in range(3):
-        sweep(
-            links,
-            parts,
-            rule,
-            blocks,
-            np.arange(30),
-            np.arange(n_groups),
-            0.0,
-            NO_DRAWS,
-            NO_MARGINS,
-        )
+        climb_once(links, parts, rule, blocks, np.arange(30))
         after = score(rule, make_blocks(links, parts, blocks.labels, n_groups))
         assert after >= before - 1e-7
         before = after
     assert (blocks.size > 0).all()
 
 
-def test_only_allowed_groups_change():
-    _, links, parts, rule, labels = setting(4, 30, 4, steps=200)
-    blocks = make_blocks(links, parts, labels, 4)
-    sweep(links, parts, rule, blocks, np.arange(30), np.array([1, 3]), 0.0, NO_DRAWS, NO_MARGINS)
-    outside = (labels == 0) | (labels == 2)
-    np.testing.assert_array_equal(blocks.labels[outside], labels[outside])
-    assert np.isin(blocks.labels[~outside], [1, 3]).all()
-    assert (blocks.labels != labels).any()
+@given(seeds, kinds)
+def test_sides_are_chosen_between_two_groups_alone(seed, kind):
+    counts, links, parts, rule, labels = setting(seed, 7, 3, kind)
+    blocks = make_blocks(links, parts, labels, 3)
+    members = np.flatnonzero(labels != 1)
+    choose_sides(links, parts, rule, blocks, members, 0, 2, 20)
+    np.testing.assert_array_equal(blocks.labels[labels == 1], 1)
+    settled = plain_score(rule, counts, parts, blocks.labels)
+    assert settled >= plain_score(rule, counts, parts, labels) - 1e-7
+    for y in members[np.bincount(blocks.labels)[blocks.labels[members]] > 1]:
+        there = blocks.labels.copy()
+        there[y] = 2 - there[y]
+        assert plain_score(rule, counts, parts, there) <= settled + 1e-7
+    for mine, theirs in zip(blocks, make_blocks(links, parts, blocks.labels, 3), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-9)
 
 
 def test_margins_are_score_differences_and_nothing_moves():
     counts, links, parts, rule, labels = setting(7, 7, 3)
     blocks = make_blocks(links, parts, labels, 3)
     margins = np.full((7, 2), np.nan)
-    sweep(links, parts, rule, blocks, np.arange(7), np.arange(3), 0.0, NO_DRAWS, margins)
+    measure_margins(links, parts, rule, blocks, np.arange(7), margins)
+    lead = climb_once(links, parts, rule, make_blocks(links, parts, labels, 3), np.arange(1))
     np.testing.assert_array_equal(blocks.labels, labels)
     shared = np.flatnonzero(np.bincount(labels)[labels] > 1)
     for y in shared:
@@ -109,6 +118,9 @@ def test_margins_are_score_differences_and_nothing_moves():
             scores.append(plain_score(rule, counts, parts, there))
         ordered = np.sort(scores)
         assert margins[y, 0] == pytest.approx(ordered[-1] - ordered[-2], abs=1e-7)
+        if y == 0:
+            stays = scores[labels[0]] == ordered[-1]
+            assert lead[0] == pytest.approx(margins[0, 0] if stays else 0.0, abs=1e-7)
         assert margins[y, 1] == pytest.approx(1 / np.exp(scores - ordered[-1]).sum(), abs=1e-7)
 
 
@@ -130,8 +142,7 @@ def test_hot_sweeps_draw_from_the_posterior():
     assert 0.05 < chance < 0.95
     ones = 0
     for draw in draws:
-        order, both = np.array([y]), np.arange(2)
-        sweep(links, parts, rule, blocks, order, both, 2.0, np.array([draw]), NO_MARGINS)
+        draw_sweep(links, parts, rule, blocks, np.array([y]), 2.0, np.array([draw]))
         ones += blocks.labels[y]
     assert abs(ones / 2000 - chance) < 5 * np.sqrt(chance * (1 - chance) / 2000)
 

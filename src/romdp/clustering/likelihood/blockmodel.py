@@ -282,7 +282,8 @@ def score(rule: Rule, blocks: Blocks) -> float:
             value += row_term(rule, blocks.out[s, a], n_groups)
             value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
             for t in range(n_slots):
-                value += cell_term(rule, blocks.moves[s, a, t])
+                if blocks.moves[s, a, t] > 0:
+                    value += cell_term(rule, blocks.moves[s, a, t])
     return value
 
 
@@ -291,19 +292,22 @@ def make_rules(law: RewardLaw) -> tuple[Rule, ...]:
     return tuple(make_rule(law, alpha) for alpha in ALPHAS)
 
 
-def best_rule(rules: tuple[Rule, ...], blocks: Blocks) -> tuple[Rule, float]:
+def best_rule(
+    rules: tuple[Rule, ...], blocks: Blocks, near: Rule | None = None
+) -> tuple[Rule, float]:
     """Choose the rule, that is alpha, under which a grouping scores best; returns both.
 
     Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
     successors that is seen rarely would look better cut into pieces. The score has one maximum
-    in alpha, so the search stops at the first fall.
+    in alpha, so the search goes uphill from ``near``, the best rule of a similar grouping.
     """
-    best, highest = rules[0], -math.inf
-    for rule in rules:
-        if rule.alpha * blocks.size.size < 1.0 and highest > -math.inf:
-            break
-        value = float(score(rule, blocks))
-        if value < highest:
-            break
-        best, highest = rule, value
-    return best, highest
+    last = max(i for i, rule in enumerate(rules) if i == 0 or rule.alpha * blocks.size.size >= 1.0)
+    best = 0 if near is None else min(ALPHAS.index(near.alpha), last)
+    highest = float(score(rules[best], blocks))
+    for step in (1, -1):
+        while 0 <= best + step <= last:
+            value = float(score(rules[best + step], blocks))
+            if value <= highest:
+                break
+            best, highest = best + step, value
+    return rules[best], highest

@@ -168,7 +168,8 @@ class Likelihood:
         search = self._search(counts, rng)
         if len(search.seen) == 0:
             return Partition.unseen(counts.n_observations)
-        if (previous.labels[search.seen] < 0).all():
+        known = previous.labels[search.seen]
+        if (known < 0).all() or (len(known) > _LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
         best = search.polish(kept)

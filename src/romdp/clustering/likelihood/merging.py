@@ -27,7 +27,7 @@ class Merges(NamedTuple):
 
 
 @kernel
-def _pair(rule: Rule, x: int, y: int) -> float:
+def pair_rise(rule: Rule, x: int, y: int) -> float:
     """By how much the terms of two cells rise when they become one."""
     if x == 0 or y == 0:
         return 0.0
@@ -43,41 +43,54 @@ def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int
         if t in (k, m):
             continue
         for a in range(moves.shape[1]):
-            value += _pair(rule, moves[k, a, t], moves[m, a, t])
-            value += _pair(rule, moves[t, a, k], moves[t, a, m])
+            value += pair_rise(rule, moves[k, a, t], moves[m, a, t])
+            value += pair_rise(rule, moves[t, a, k], moves[t, a, m])
     return value
 
 
 @kernel
-def _own(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
-    """By how much everything that concerns k and m alone rises, with ``n_groups`` groups in all."""
+def _alone(rule: Rule, blocks: Blocks, k: int, n_groups: int) -> float:
+    """Return the terms that concern group k alone, with ``n_groups`` groups in all."""
+    value = group_term(blocks.into[k], blocks.size[k])
+    for a in range(blocks.out.shape[1]):
+        value += cell_term(rule, blocks.moves[k, a, k])
+        value += row_term(rule, blocks.out[k, a], n_groups)
+        if rule.reward_code != 0:
+            value += reward_term(rule, blocks.pay[k, a], blocks.pay[k, a], 0)
+    return value
+
+
+@kernel
+def _united(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
+    """Return the terms of k and m as one group, less those of the cells between the two."""
     moves, out, pay = blocks.moves, blocks.out, blocks.pay
     value = group_term(blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
-    value -= group_term(blocks.into[k], blocks.size[k])
-    value -= group_term(blocks.into[m], blocks.size[m])
     for a in range(moves.shape[1]):
         inner = moves[k, a, k] + moves[k, a, m] + moves[m, a, k] + moves[m, a, m]
         value += cell_term(rule, inner)
-        value -= cell_term(rule, moves[k, a, k]) + cell_term(rule, moves[k, a, m])
-        value -= cell_term(rule, moves[m, a, k]) + cell_term(rule, moves[m, a, m])
+        value -= cell_term(rule, moves[k, a, m]) + cell_term(rule, moves[m, a, k])
         value += row_term(rule, out[k, a] + out[m, a], n_groups)
-        value -= row_term(rule, out[k, a], n_groups) + row_term(rule, out[m, a], n_groups)
         if rule.reward_code != 0:
             value += reward_term(rule, pay[k, a], pay[m, a], 1)
-            value -= reward_term(rule, pay[k, a], pay[k, a], 0)
-            value -= reward_term(rule, pay[m, a], pay[m, a], 0)
     return value
 
 
 @kernel
-def _fewer(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_placed: int) -> float:
-    """By how much the score rises, for any merge, because there is one group less to lead to."""
-    n_alive = alive.size
-    value = grouping_term(n_placed, n_alive - 1) - grouping_term(n_placed, n_alive)
-    for s in alive:
-        for a in range(blocks.out.shape[1]):
-            total = blocks.out[s, a]
-            value += row_term(rule, total, n_alive - 1) - row_term(rule, total, n_alive)
+def row_fewer(rule: Rule, blocks: Blocks, k: int, n_groups: int) -> float:
+    """By how much the rows of k rise if there is one group less to lead to than ``n_groups``."""
+    value = 0.0
+    for a in range(blocks.out.shape[1]):
+        total = blocks.out[k, a]
+        value += row_term(rule, total, n_groups - 1) - row_term(rule, total, n_groups)
+    return value
+
+
+@kernel
+def all_fewer(rule: Rule, blocks: Blocks, n_groups: int) -> float:
+    """By how much all rows rise if there is one group less to lead to than ``n_groups``."""
+    value = 0.0
+    for s in range(blocks.size.size):
+        value += row_fewer(rule, blocks, s, n_groups)
     return value
 
 
@@ -85,8 +98,17 @@ def _fewer(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], n_placed: int) 
 def merge_rise(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
     """By how much the score rises when groups k and m become one."""
     alive = np.flatnonzero(blocks.size)
-    value = _shared(rule, blocks, alive, k, m) + _own(rule, blocks, k, m, alive.size - 1)
-    return value + _fewer(rule, blocks, alive, blocks.size.sum())
+    shared = _shared(rule, blocks, alive, k, m)
+    return shared + rise_given(rule, blocks, k, m, alive.size, all_fewer(rule, blocks, alive.size))
+
+
+@kernel
+def rise_given(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int, fewer: float) -> float:
+    """Return the part of `merge_rise` that leaves out `_shared`, given `all_fewer`."""
+    n_placed = blocks.size.sum()
+    value = grouping_term(n_placed, n_groups - 1) - grouping_term(n_placed, n_groups)
+    value += _united(rule, blocks, k, m, n_groups - 1) + fewer
+    return value - _alone(rule, blocks, k, n_groups - 1) - _alone(rule, blocks, m, n_groups - 1)
 
 
 @kernel
@@ -169,12 +191,12 @@ def _share_all(
             for u in range(n_found):
                 for v in range(u + 1, n_found):
                     p, q = found[u], found[v]
-                    shared[p, q] += _pair(rule, moves[p, a, t], moves[q, a, t])
+                    shared[p, q] += pair_rise(rule, moves[p, a, t], moves[q, a, t])
             n_found = _list_columns(moves, alive, a, one, found)
             for u in range(n_found):
                 for v in range(u + 1, n_found):
                     p, q = found[u], found[v]
-                    shared[p, q] += _pair(rule, moves[t, a, p], moves[t, a, q])
+                    shared[p, q] += pair_rise(rule, moves[t, a, p], moves[t, a, q])
 
 
 @kernel
@@ -195,15 +217,15 @@ def _share_after(
             for v in range(u + 1, n_found):
                 p, q = found[u], found[v]
                 x, y = moves[p, a, k] + moves[p, a, m], moves[q, a, k] + moves[q, a, m]
-                change = _pair(rule, x, y) - _pair(rule, moves[p, a, k], moves[q, a, k])
-                shared[p, q] += change - _pair(rule, moves[p, a, m], moves[q, a, m])
+                change = pair_rise(rule, x, y) - pair_rise(rule, moves[p, a, k], moves[q, a, k])
+                shared[p, q] += change - pair_rise(rule, moves[p, a, m], moves[q, a, m])
         n_found = _list_columns(moves, alive, a, both, found)
         for u in range(n_found):
             for v in range(u + 1, n_found):
                 p, q = found[u], found[v]
                 x, y = moves[k, a, p] + moves[m, a, p], moves[k, a, q] + moves[m, a, q]
-                change = _pair(rule, x, y) - _pair(rule, moves[k, a, p], moves[k, a, q])
-                shared[p, q] += change - _pair(rule, moves[m, a, p], moves[m, a, q])
+                change = pair_rise(rule, x, y) - pair_rise(rule, moves[k, a, p], moves[k, a, q])
+                shared[p, q] += change - pair_rise(rule, moves[m, a, p], moves[m, a, q])
 
 
 @kernel
@@ -224,12 +246,12 @@ def _share_one(
             if moves[k, a, t] > 0:
                 for p in alive:
                     if p not in (k, t):
-                        added = _pair(rule, moves[k, a, t], moves[p, a, t])
+                        added = pair_rise(rule, moves[k, a, t], moves[p, a, t])
                         shared[min(p, k), max(p, k)] += added
             if moves[t, a, k] > 0:
                 for p in alive:
                     if p not in (k, t):
-                        added = _pair(rule, moves[t, a, k], moves[t, a, p])
+                        added = pair_rise(rule, moves[t, a, k], moves[t, a, p])
                         shared[min(p, k), max(p, k)] += added
 
 
@@ -260,26 +282,25 @@ def _merge(
 ) -> int:
     n_slots = blocks.size.size
     alive = np.flatnonzero(blocks.size)
-    n_placed = blocks.size.sum()
     # Rises of all pairs k < m. The rows' normalisation depends a little on the number of groups:
     # pairs are ranked with that number held fixed; the rise reported is exact.
     n_ranked = alive.size
+    alone = np.zeros(n_slots)
+    for i in range(alive.size):
+        alone[alive[i]] = _alone(rule, blocks, int(alive[i]), n_ranked)
     shared = np.zeros((n_slots, n_slots))
     own = np.zeros((n_slots, n_slots))
     _share_all(rule, blocks.moves, alive, shared)
     for i in range(alive.size):
         for j in range(i + 1, alive.size):
-            own[alive[i], alive[j]] = _own(rule, blocks, alive[i], alive[j], n_ranked)
+            p, q = int(alive[i]), int(alive[j])
+            own[p, q] = _united(rule, blocks, p, q, n_ranked) - alone[p] - alone[q]
     done = 0
     total = 0.0
     highest = 0.0
     while alive.size > max(n_last, 1) and total >= highest - slack:
         k, m = _best_pair(alive, shared, own)
-        rise[done] = (
-            _shared(rule, blocks, alive, k, m)
-            + _own(rule, blocks, k, m, alive.size - 1)
-            + _fewer(rule, blocks, alive, n_placed)
-        )
+        rise[done] = merge_rise(rule, blocks, k, m)
         first[done], second[done] = k, m
         total += rise[done]
         highest = max(highest, total)
@@ -288,9 +309,11 @@ def _merge(
         _unite(blocks, k, m)
         alive = alive[alive != m]
         _share_one(rule, blocks.moves, alive, k, shared)
+        alone[k] = _alone(rule, blocks, k, n_ranked)
         for p in alive:
             if p != k:
-                own[min(p, k), max(p, k)] = _own(rule, blocks, min(p, k), max(p, k), n_ranked)
+                united = _united(rule, blocks, min(p, k), max(p, k), n_ranked)
+                own[min(p, k), max(p, k)] = united - alone[p] - alone[k]
     return done
 
 

@@ -15,15 +15,19 @@ from romdp.clustering.likelihood.blockmodel import (
     make_rules,
 )
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.merging import apply_merges, merge_greedily
+from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily
 from romdp.clustering.likelihood.rewardlaw import RewardLaw
 from romdp.clustering.likelihood.splitting import add_slot, drop_slot, split_group, unsplit
 from romdp.clustering.likelihood.starts import embed, k_means
-from romdp.clustering.likelihood.sweeping import sweep
+from romdp.clustering.likelihood.sweeping import (
+    draw_sweep,
+    estimate_laws,
+    measure_margins,
+    sweep,
+)
 
-_NO_DRAWS = np.empty(0)
-_NO_MARGINS = np.empty((0, 2))
 _MOST_SWEEPS = 50
+_CLEAR, _CLEAR_SHARE = 2.0, 0.02  # a group is clearly best by this much, and this per transition
 _FEW_SWEEPS = 3  # between merges
 QUICKLY = tuple(np.geomspace(2.0, 0.4, 20).tolist())
 """Temperatures of annealing that leave a local optimum."""
@@ -40,11 +44,25 @@ _RISE = 1e-6  # smaller rises are rounding
 
 @dataclass(frozen=True)
 class Grouping:
-    """A grouping in the search: its blocks, the rule with the best alpha, and the score."""
+    """A grouping in the search.
+
+    Attributes
+    ----------
+    blocks
+        The labels, and the counts between groups.
+    rule
+        The rule with the best alpha.
+    score
+        The score under that rule.
+    lead : shape (Y,)
+        By how much the group of each observation was better than any other when it was last
+        visited by a sweep; 0 if its group has changed since.
+    """
 
     blocks: Blocks
     rule: Rule
     score: float
+    lead: NDArray[np.float64]
 
     @property
     def n_groups(self) -> int:
@@ -86,6 +104,7 @@ class Search:
         self.max_groups = max_groups
         self.degree = links.in_totals() + links.out_totals()
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
+        self._doubt = _CLEAR + _CLEAR_SHARE * self.degree[self.seen]
         self.rules = make_rules(law)
         self.curve: dict[int, float] = {}
 
@@ -116,44 +135,46 @@ class Search:
         """Count and score a grouping."""
         return self._scored(make_blocks(self.links, self.law.parts, labels, n_groups))
 
-    def _scored(self, blocks: Blocks) -> Grouping:
-        return Grouping(blocks, *best_rule(self.rules, blocks))
+    def _scored(self, blocks: Blocks, near: Rule | None = None) -> Grouping:
+        lead = np.zeros(len(blocks.labels))
+        return Grouping(blocks, *best_rule(self.rules, blocks, near), lead)
 
     def _note(self, n_groups: int, score: float) -> None:
         self.curve[n_groups] = max(self.curve.get(n_groups, -np.inf), score)
 
-    def _sweep(self, grouping: Grouping, order: NDArray[np.int64], temperature: float = 0.0) -> int:
-        """Sweep once, in place."""
-        draws = self.rng.random(len(order)) if temperature > 0 else _NO_DRAWS
-        allowed = np.arange(grouping.n_groups)
-        return sweep(
-            self.links,
-            self.law.parts,
-            grouping.rule,
-            grouping.blocks,
-            order,
-            allowed,
-            temperature,
-            draws,
-            _NO_MARGINS,
-        )
-
     def climb(self, start: Grouping, most_sweeps: int = _MOST_SWEEPS) -> Grouping:
-        """Sweep until nothing moves."""
-        current = replace(start, blocks=copy_blocks(start.blocks))
+        """Sweep until nothing moves.
+
+        At first only those observations are visited that moved last time or whose group was not
+        much better than another one. Once these have settled, all are visited.
+        """
+        rule, blocks, lead = start.rule, copy_blocks(start.blocks), start.lead.copy()
+        laws = estimate_laws(rule, blocks)
         for _ in range(most_sweeps):
-            if self._sweep(current, self.rng.permutation(self.seen)) == 0:
-                break
-        found = self._scored(current.blocks)
+            visited = self.seen[lead[self.seen] < self._doubt]
+            order = self.rng.permutation(visited)
+            if not sweep(self.links, self.law.parts, rule, blocks, laws, order, lead):
+                if len(visited) == len(self.seen) or most_sweeps < _MOST_SWEEPS:
+                    break
+                lead[:] = 0.0
+                laws = estimate_laws(rule, blocks)
+        found = replace(self._scored(blocks, rule), lead=lead)
         self._note(found.n_groups, found.score)
         return found
+
+    def _draw(self, grouping: Grouping, temperature: float) -> Grouping:
+        """Draw the group of each observation in turn; the blocks change in place."""
+        order = self.rng.permutation(self.seen)
+        draws = self.rng.random(len(order))
+        blocks = grouping.blocks
+        draw_sweep(self.links, self.law.parts, grouping.rule, blocks, order, temperature, draws)
+        return self._scored(blocks, grouping.rule)
 
     def anneal(self, start: Grouping, temperatures: tuple[float, ...] = QUICKLY) -> Grouping:
         """Sweep at falling temperatures, then climb: a way out of a local optimum."""
         current = replace(start, blocks=copy_blocks(start.blocks))
         for temperature in temperatures:
-            self._sweep(current, self.rng.permutation(self.seen), temperature)
-            current = self._scored(current.blocks)
+            current = self._draw(current, temperature)
         return self.climb(current)
 
     def temper(self, n_groups: int, slowness: int = 1) -> tuple[Grouping, float]:
@@ -175,8 +196,7 @@ class Search:
         last = 0.0
         for inverse in (*hot, *warm):
             before = current.score
-            self._sweep(current, self.rng.permutation(self.seen), 1.0 / inverse)
-            current = self._scored(current.blocks)
+            current = self._draw(current, 1.0 / inverse)
             evidence += 0.5 * (before + current.score) * (inverse - last)
             last = inverse
         return self.anneal(current, tuple(np.geomspace(1.0, 0.6, _COLD * slowness))), evidence
@@ -187,23 +207,16 @@ class Search:
         missing = self.seen[labels[self.seen] < 0]
         if len(missing) == 0:
             return current
-        self._sweep(current, missing[np.argsort(-self.degree[missing], kind="stable")])
-        return self._scored(current.blocks)
+        order = missing[np.argsort(-self.degree[missing], kind="stable")]
+        laws, lead = estimate_laws(current.rule, current.blocks), np.empty(len(labels))
+        sweep(self.links, self.law.parts, current.rule, current.blocks, laws, order, lead)
+        return self._scored(current.blocks, current.rule)
 
     def margins(self, grouping: Grouping) -> NDArray[np.float64]:
         """Measure how sure each placing is: log odds against the second best, probability."""
         margins = np.full((self.links.n_observations, 2), np.nan)
-        sweep(
-            self.links,
-            self.law.parts,
-            grouping.rule,
-            copy_blocks(grouping.blocks),
-            self.seen,
-            np.arange(grouping.n_groups),
-            0.0,
-            _NO_DRAWS,
-            margins,
-        )
+        blocks = copy_blocks(grouping.blocks)
+        measure_margins(self.links, self.law.parts, grouping.rule, blocks, self.seen, margins)
         return margins
 
     def merge(self, start: Grouping) -> Grouping:
@@ -227,34 +240,44 @@ class Search:
             if wanted == 0:
                 return current
             allowed = max(1, int((1.0 - _PACE) * current.n_groups))
-            labels, n_groups = apply_merges(
-                current.labels, current.n_groups, merges, min(wanted, allowed)
-            )
-            current = self.climb(self.grouping(labels, n_groups), _FEW_SWEEPS)
+            done = min(wanted, allowed)
+            labels, n_groups = apply_merges(current.labels, current.n_groups, merges, done)
+            united = np.isin(current.labels, [*merges.first[:done], *merges.second[:done]])
+            merged = self.grouping(labels, n_groups)
+            lead = np.where(united, 0.0, current.lead)
+            current = self.climb(replace(merged, lead=lead), _FEW_SWEEPS)
 
     def split(self, start: Grouping) -> Grouping:
         """Split every group whose split raises the score."""
         blocks = add_slot(start.blocks)
+        fewer = all_fewer(start.rule, blocks, start.n_groups + 1)
+        cut = []
         for group in range(start.n_groups):
             if blocks.size.size > self.max_groups:
                 break
-            rise = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            rise = split_group(self.links, self.law, start.rule, blocks, group, self.rng, fewer)
             if rise > _RISE:
+                cut.append(group)
                 blocks = add_slot(blocks)
+                fewer = all_fewer(start.rule, blocks, blocks.size.size)
             elif rise > -np.inf:
                 unsplit(self.links, self.law, blocks, group)
-        return self._scored(drop_slot(blocks))
+        lead = np.where(np.isin(start.labels, cut), 0.0, start.lead)
+        return replace(self._scored(drop_slot(blocks), start.rule), lead=lead)
 
     def grow(self, start: Grouping) -> Grouping:
         """Split the one group whose split raises the score most, or lowers it least."""
         rises = np.full(start.n_groups, -np.inf)
         best = add_slot(start.blocks)
+        fewer = all_fewer(start.rule, best, start.n_groups + 1)
         for group in range(start.n_groups):
             blocks = add_slot(start.blocks)
-            rises[group] = split_group(self.links, self.law, start.rule, blocks, group, self.rng)
+            rises[group] = split_group(
+                self.links, self.law, start.rule, blocks, group, self.rng, fewer
+            )
             if rises[group] > rises[:group].max(initial=-np.inf):
                 best = blocks
-        return start if np.isneginf(rises).all() else self._scored(best)
+        return start if np.isneginf(rises).all() else self._scored(best, start.rule)
 
     def polish(self, start: Grouping) -> Grouping:
         """Climb, merge and split until the score no longer rises."""

@@ -3,11 +3,20 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import Blocks, Rule, zero_blocks
+from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_term, zero_blocks
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.merging import merge_rise
+from romdp.clustering.likelihood.merging import pair_rise, rise_given, row_fewer
+from romdp.clustering.likelihood.profiles import (
+    N_COMES,
+    N_LEADS,
+    clear,
+    empty_profile,
+    gather,
+    put,
+    take_out,
+)
 from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, RewardLaw
-from romdp.clustering.likelihood.sweeping import clear, empty_profile, gather, shift, sweep
+from romdp.clustering.likelihood.sweeping import choose_sides
 from romdp.core.compiled import kernel
 
 _MOST_MEMBERS = 2000  # that the direction is found from
@@ -42,31 +51,21 @@ def split_group(
     blocks: Blocks,
     group: int,
     rng: np.random.Generator,
+    fewer: float,
 ) -> float:
     """Cut a group in two, in place: part of it moves to the last group, which must be empty.
 
     The cut starts along the direction in which members differ most, then every member chooses its
     side. Returns by how much the score rises, exactly; -inf where the group cannot be cut.
+    ``fewer`` is `all_fewer` of the groups before the cut, the empty one counted.
     """
-    members = np.flatnonzero(blocks.labels == group)
+    members = rng.permutation(np.flatnonzero(blocks.labels == group))
     if len(members) < 2:
         return -np.inf
-    shown = members
-    if len(members) > _MOST_MEMBERS:
-        shown = np.sort(rng.choice(members, _MOST_MEMBERS, replace=False))
-    side = _direction(_residuals(links, law, blocks, shown), rng) > 0
-    if side.all() or not side.any():
-        return -np.inf
+    shown = members[:_MOST_MEMBERS]
+    direction = rng.standard_normal(len(shown))
     new = blocks.size.size - 1
-    relabel(links, law.parts, blocks, shown[side], new)
-    both = np.array([group, new])
-    for _ in range(_SWEEPS):
-        order = rng.permutation(members)
-        if not sweep(
-            links, law.parts, rule, blocks, order, both, 0.0, np.empty(0), np.empty((0, 2))
-        ):
-            break
-    return -float(merge_rise(rule, blocks, group, new))
+    return float(_split(links, law.parts, rule, blocks, members, direction, new, fewer))
 
 
 def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
@@ -75,44 +74,173 @@ def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
     relabel(links, law.parts, blocks, np.flatnonzero(blocks.labels == new), group)
 
 
-def _residuals(
-    links: Links, law: RewardLaw, blocks: Blocks, members: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Compare each member's counts with those of its group: (count - expected) / root."""
+@kernel
+def _split(
+    links: Links,
+    parts: NDArray[np.float64],
+    rule: Rule,
+    blocks: Blocks,
+    members: NDArray[np.int64],
+    direction: NDArray[np.float64],
+    new: int,
+    fewer: float,
+) -> float:
+    group = blocks.labels[members[0]]
+    shown = members[: direction.size]
+    turn_to_leading(residuals(links, parts, rule.reward_code, blocks, shown), direction)
+    n_right = np.count_nonzero(direction > 0)
+    if n_right in (0, direction.size):
+        return -np.inf
+    relabel(links, parts, blocks, shown[direction > 0], new)
+    choose_sides(links, parts, rule, blocks, members, group, new, _SWEEPS)
+    n_groups = int(np.count_nonzero(blocks.size))
+    for a in range(blocks.out.shape[1]):  # `fewer` is that of the group before the cut
+        total = blocks.out[group, a] + blocks.out[new, a]
+        fewer -= row_term(rule, total, n_groups - 1) - row_term(rule, total, n_groups)
+    fewer += row_fewer(rule, blocks, group, n_groups) + row_fewer(rule, blocks, new, n_groups)
+    shared = _shared_with(links, rule, blocks, members, group, new)
+    return -shared - rise_given(rule, blocks, group, new, n_groups, fewer)
+
+
+@kernel
+def _shared_with(
+    links: Links, rule: Rule, blocks: Blocks, members: NDArray[np.int64], group: int, new: int
+) -> float:
+    """By how much the cells between the two groups and all others rise when these become one.
+
+    Only transitions of members are looked at: a group's column is scattered in memory.
+    """
+    moves, labels = blocks.moves, blocks.labels
     n_slots, n_actions = blocks.out.shape
-    flat = stack_profiles(links, blocks.labels, members, n_slots)
-    half = n_slots * n_actions
-    leads = flat[:, :half].reshape(-1, n_actions, n_slots)
-    columns = [_excess(leads), _excess(flat[:, half:])]
-    pay = law.parts[members]
-    if law.code == GAUSSIAN:
-        visits, sums = pay[..., 0], pay[..., 1]
-        mean = sums.sum(axis=0) / np.maximum(visits.sum(axis=0), 1.0)
-        columns.append((sums - visits * mean) / np.sqrt(visits + 1.0))
-    elif law.code:
-        columns.append(_excess(pay))
-    return np.concatenate([block.reshape(len(members), -1) for block in columns], axis=1)
+    value = 0.0
+    for a in range(n_actions):
+        for t in range(n_slots):
+            if t not in (group, new):
+                value += pair_rise(rule, moves[group, a, t], moves[new, a, t])
+    counted = np.zeros(n_slots * n_actions, np.bool_)
+    for y in members:
+        for i in range(links.in_start[y], links.in_start[y + 1]):
+            source = links.in_cell[i] // n_actions
+            s = labels[source]
+            a = links.in_cell[i] - source * n_actions
+            if labels[y] == new and s not in (-1, group, new) and not counted[s * n_actions + a]:
+                counted[s * n_actions + a] = True
+                value += pair_rise(rule, moves[s, a, group], moves[s, a, new])
+    return value
 
 
-def _excess(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Subtract what members would have if each were like the group as a whole (last axis)."""
-    law = counts.sum(axis=0)
-    law = law / np.maximum(law.sum(axis=-1, keepdims=True), 1.0)
-    expected = counts.sum(axis=-1, keepdims=True) * law
-    excess: NDArray[np.float64] = (counts - expected) / np.sqrt(expected + 0.5)
-    return excess
+@kernel
+def residuals(
+    links: Links,
+    parts: NDArray[np.float64],
+    reward_code: int,
+    blocks: Blocks,
+    members: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Compare each member's counts with those of its group: (count - expected) / root.
+
+    One row per member; a column for each (action, group) that some member leads to, for each
+    (group, action) that leads to one, and for each reward part. Expected is what a member would
+    have if it were like the group as a whole.
+    """
+    n_slots, n_actions = blocks.out.shape
+    leading, coming = np.full(n_actions * n_slots, -1), np.full(n_slots * n_actions, -1)
+    profile = empty_profile(n_slots, n_actions)
+    n_columns = 0
+    for y in members:
+        gather(links, blocks.labels, y, profile)
+        for i in range(profile.totals[N_LEADS]):
+            column = profile.lead_list[i, 0] * n_slots + profile.lead_list[i, 1]
+            if leading[column] < 0:
+                leading[column] = n_columns
+                n_columns += 1
+        for i in range(profile.totals[N_COMES]):
+            column = profile.come_list[i, 0] * n_actions + profile.come_list[i, 1]
+            if coming[column] < 0:
+                coming[column] = n_columns
+                n_columns += 1
+        clear(profile)
+    n_parts = 0 if reward_code == 0 else parts.shape[2]
+    found = np.zeros((members.size, n_columns + n_actions * n_parts))
+    # Columns whose counts are compared as shares of their sum have the same number here.
+    family = np.full(found.shape[1], n_actions)
+    for column in range(leading.size):
+        if leading[column] >= 0:
+            family[leading[column]] = column // n_slots
+    for row in range(members.size):
+        gather(links, blocks.labels, members[row], profile)
+        for i in range(profile.totals[N_LEADS]):
+            a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
+            found[row, leading[a * n_slots + t]] = profile.leads[a, t]
+        for i in range(profile.totals[N_COMES]):
+            s, a = profile.come_list[i, 0], profile.come_list[i, 1]
+            found[row, coming[s * n_actions + a]] = profile.comes[s, a]
+        clear(profile)
+        for a in range(n_actions):
+            for k in range(n_parts):
+                column = n_columns + a * n_parts + k
+                found[row, column] = parts[members[row], a, k]
+                family[column] = n_actions + 1 + a
+    if reward_code == GAUSSIAN:
+        _excess(found[:, :n_columns], family[:n_columns], n_actions + 1)
+        _reward_excess(found[:, n_columns:])
+    else:
+        _excess(found, family, 2 * n_actions + 1)
+    return found
 
 
-def _direction(residuals: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Find the leading left singular vector, by power iteration."""
-    vector = rng.standard_normal(len(residuals))
+@kernel
+def _excess(counts: NDArray[np.float64], family: NDArray[np.int64], n_families: int) -> None:
+    """Subtract what each row would have if it were like all rows together, and scale."""
+    n_rows, n_columns = counts.shape
+    law, whole = np.zeros(n_columns), np.zeros(n_families)
+    for row in range(n_rows):
+        for c in range(n_columns):
+            law[c] += counts[row, c]
+            whole[family[c]] += counts[row, c]
+    for c in range(n_columns):
+        law[c] /= max(whole[family[c]], 1.0)
+    for row in range(n_rows):
+        whole[:] = 0.0
+        for c in range(n_columns):
+            whole[family[c]] += counts[row, c]
+        for c in range(n_columns):
+            expected = whole[family[c]] * law[c]
+            counts[row, c] = (counts[row, c] - expected) / np.sqrt(expected + 0.5)
+
+
+@kernel
+def _reward_excess(parts: NDArray[np.float64]) -> None:
+    """Leave, of (visits, sum, sum of squares), how far the sum lies from the common mean."""
+    for first in range(0, parts.shape[1], 3):
+        visits, sums = parts[:, first], parts[:, first + 1]
+        mean = sums.sum() / max(visits.sum(), 1.0)
+        for row in range(parts.shape[0]):
+            sums[row] = (sums[row] - visits[row] * mean) / np.sqrt(visits[row] + 1.0)
+            visits[row] = 0.0
+            parts[row, first + 2] = 0.0
+
+
+@kernel
+def turn_to_leading(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
+    """Turn a vector into the leading left singular vector of a matrix, by power iteration."""
+    n_rows, n_columns = matrix.shape
+    turned = np.empty(n_columns)
     for _ in range(_POWER_STEPS):
-        vector = residuals @ (vector @ residuals)
-        norm = float(np.linalg.norm(vector))
+        turned[:] = 0.0
+        for row in range(n_rows):
+            for c in range(n_columns):
+                turned[c] += vector[row] * matrix[row, c]
+        norm = 0.0
+        for row in range(n_rows):
+            value = 0.0
+            for c in range(n_columns):
+                value += matrix[row, c] * turned[c]
+            vector[row] = value
+            norm += value * value
         if norm == 0.0:
             break
-        vector = vector / norm
-    return vector
+        vector /= np.sqrt(norm)
 
 
 @kernel
@@ -126,24 +254,5 @@ def relabel(
     """Move observations that have a group to another one, whatever the score says."""
     profile = empty_profile(*blocks.out.shape)
     for y in members:
-        gather(links, blocks.labels, y, profile)
-        shift(blocks, parts, y, blocks.labels[y], -1, profile)
-        shift(blocks, parts, y, group, 1, profile)
-        blocks.labels[y] = group
-        clear(profile)
-
-
-@kernel
-def stack_profiles(
-    links: Links, labels: NDArray[np.int64], members: NDArray[np.int64], n_groups: int
-) -> NDArray[np.float64]:
-    """Stack profiles: one row per member, the entries (a, t) of `leads`, then (s, a) of `comes`."""
-    half = links.n_actions * n_groups
-    stacked = np.zeros((members.size, 2 * half))
-    profile = empty_profile(n_groups, links.n_actions)
-    for row in range(members.size):
-        gather(links, labels, members[row], profile)
-        stacked[row, :half] = profile.leads.ravel()
-        stacked[row, half:] = profile.comes.ravel()
-        clear(profile)
-    return stacked
+        take_out(links, parts, blocks, y, profile)
+        put(parts, blocks, y, group, profile)

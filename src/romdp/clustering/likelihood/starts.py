@@ -41,8 +41,7 @@ def embed(
     degree: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
     across: NDArray[np.float64] = np.asarray(matrix.sum(axis=0))
     row_scale = 1.0 / np.sqrt(degree + degree.mean())
-    used = across > 0
-    column_scale = np.where(used, 1.0 / np.sqrt(across + across[used].mean()), 0.0)
+    column_scale = 1.0 / np.sqrt(across + across.mean())
     scaled = scipy.sparse.csr_array(
         matrix.multiply(row_scale[:, None]).multiply(column_scale[None, :])
     )
@@ -64,16 +63,16 @@ def embed(
 def _side_by_side(
     links: Links, rows: NDArray[np.int64]
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
-    """Stack the counts out of each of ``rows`` and into it as a sparse matrix, one row each."""
-    n_observations, n_actions = links.n_observations, links.n_actions
-    width = n_observations * n_actions
+    """Stack the counts out of each of ``rows`` and into it, one row each; no column is empty."""
+    n_actions = links.n_actions
     outgoing = links.out_start[(rows + 1) * n_actions] - links.out_start[rows * n_actions]
     incoming = links.in_start[rows + 1] - links.in_start[rows]
     start = np.concatenate([[0], np.cumsum(outgoing + incoming)])
     column = np.empty(start[-1], np.int64)
     value = np.empty(start[-1])
     _fill(links, rows, start, column, value)
-    return scipy.sparse.csr_array((value, column, start), shape=(len(rows), 2 * width))
+    used, column = np.unique(column, return_inverse=True)
+    return scipy.sparse.csr_array((value, column, start), shape=(len(rows), len(used)))
 
 
 @kernel
