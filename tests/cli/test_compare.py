@@ -14,7 +14,7 @@ import romdp
 from romdp.cli import app
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.executors import Here
+from romdp.experiments.executors import ClusterLostError, Here
 from romdp.experiments.running import run_experiment
 from romdp.experiments.specification import Experiment
 
@@ -270,6 +270,22 @@ def test_an_edited_experiment_is_refused(tmp_path, command):
     result = run(command, tmp_path / "x")
     assert isinstance(result.exception, StorageError)  # which is status 2
     assert "was edited" in str(result.exception)
+
+
+class LosesItsCluster(Here):
+    def run(self, work, tasks, listen=None):
+        yield next(super().run(work, tasks, listen))
+        raise ClusterLostError("the Dask scheduler was lost")
+
+
+def test_a_lost_scheduler_is_one_line_and_nothing_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr("romdp.cli.experiments.make_executor", lambda *_: LosesItsCluster())
+    result = run("compare", *QUICK, "--out", tmp_path / "x", "--quiet")
+    path = tmp_path / "x"
+    expected = f"romdp: the Dask scheduler was lost; go on with: romdp resume {path}\n"
+    assert (result.exit_code, result.stderr) == (1, expected)
+    assert RunDirectory.open(path).failed == []
+    assert len(RunDirectory.open(path).missing) == 7
 
 
 def wait_until(condition, process, seconds=120):

@@ -8,7 +8,7 @@ import pytest
 from cluster_cases import cluster
 
 from romdp.core.errors import InvalidInputError
-from romdp.experiments.executors import Dask, Here, Outcome, Processes
+from romdp.experiments.executors import ClusterLostError, Dask, Here, Outcome, Processes
 
 
 def triple(task, tell):
@@ -208,3 +208,47 @@ def test_a_cluster_does_the_same(tmp_path):
         ("worker 0", 1, "at bad"),
         ("worker 0", 2, "at c"),
     ]
+
+
+class Lost:
+    """A client whose scheduler is gone after the first task."""
+
+    status = "running"
+    loop = None
+
+    def __init__(self):
+        self.futures = []
+
+    def subscribe_topic(self, topic, handler):
+        pass
+
+    def submit(self, work, function, index, task, topic, **options):
+        self.futures.append(LostFuture(index))
+        return self.futures[-1]
+
+    def cancel(self, futures, force):
+        raise OSError("nobody is there")
+
+
+class LostFuture:
+    def __init__(self, index):
+        self.index = index
+
+    def result(self):
+        if self.index:
+            raise RuntimeError("cancelled for reason: lost")
+        return Outcome(0, "fine")
+
+    def cancelled(self):
+        return self.index > 0
+
+
+def test_a_lost_scheduler_is_no_failure_of_the_tasks(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "as_completed", lambda futures, loop: iter(futures))
+    executor = Dask.__new__(Dask)
+    executor.client = Lost()
+    running = executor.run(triple, ["a", "b", "c"])
+    assert next(running) == Outcome(0, "fine")
+    with pytest.raises(ClusterLostError, match="lost with 2 tasks not done"):
+        next(running)

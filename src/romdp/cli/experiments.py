@@ -328,6 +328,7 @@ def run_directory(
 ) -> None:
     """Run what is missing, print the summary and report failures."""
     from romdp.core.storage import read_json
+    from romdp.experiments.executors import ClusterLostError
     from romdp.experiments.running import run_experiment
     from romdp.experiments.summary import format_summary
 
@@ -338,6 +339,9 @@ def run_directory(
     except KeyboardInterrupt:
         typer.echo(f"romdp: interrupted; go on with: romdp resume {directory.path}", err=True)
         raise typer.Exit(130) from None
+    except ClusterLostError as error:
+        typer.echo(f"romdp: {error}; go on with: romdp resume {directory.path}", err=True)
+        raise typer.Exit(1) from None
     typer.echo(format_summary(read_json(directory.path / "summary.json")))
     if failed:
         typer.echo(

@@ -20,7 +20,7 @@ from multiprocessing import connection, get_context, parent_process
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
-from romdp.core.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.core.validation import real_number, whole_number
 
 Work = Callable[[Any, Callable[[Any], None]], Any]
@@ -56,6 +56,10 @@ class Outcome:
     index: int
     value: Any = None
     error: str | None = None
+
+
+class ClusterLostError(ROMDPError, ConnectionError):
+    """The scheduler of a cluster is gone: the tasks that have no outcome were not done."""
 
 
 class Executor(Protocol):
@@ -306,7 +310,11 @@ class Dask:
             for future in distributed.as_completed(list(futures), loop=self.client.loop):
                 try:
                     outcome = future.result()
-                except Exception:  # noqa: BLE001 - a lost worker or scheduler fails this task
+                except Exception as error:
+                    if future.cancelled() or self.client.status != "running":
+                        raise ClusterLostError(
+                            f"the Dask scheduler was lost with {len(futures)} tasks not done"
+                        ) from error
                     outcome = Outcome(futures[future], error=traceback.format_exc())
                 del futures[future]  # frees the result on the cluster
                 yield outcome

@@ -138,7 +138,7 @@ def pack(kind: str, columns: Mapping[str, Any]) -> bytes:
         for column, field in ((columns[field.name], field) for field in wanted)
     ]
     sink = pyarrow.BufferOutputStream()
-    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pyarrow.ipc.new_stream(sink, wanted, options=options) as stream:
         stream.write_batch(pyarrow.record_batch(arrays, schema=wanted))
     content: bytes = sink.getvalue().to_pybytes()
