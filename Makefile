@@ -1,12 +1,13 @@
 # Needs only make and python3. Everything is installed into .venv with the tested versions.
 
 PYTHON ?= python3
+SECONDS ?= 300
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 RUN := env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(RUN) $(BIN)/python -m pytest
 
-.PHONY: demo test quick test-dqn test-page lint docs bench dist clean
+.PHONY: demo test quick fuzz test-dqn test-page lint docs bench dist clean
 
 demo: .venv/package
 	$(BIN)/romdp generate random-romdp --observations 30 --seed 0 --out demo-world.npz
@@ -19,6 +20,9 @@ test: .venv/tools
 
 quick: .venv/tools
 	$(PYTEST) -n 2 --dist loadfile -m "not slow and not dqn and not page"
+
+fuzz: .venv/tools  # damaged files of every kind, for as long as SECONDS says
+	ROMDP_FUZZ_SECONDS=$(SECONDS) $(PYTEST) tests/fuzz
 
 test-dqn: .venv/dqn
 	$(PYTEST) tests/playing -m dqn

@@ -257,3 +257,10 @@ def test_every_stage_of_a_fit_is_announced():
     romdp.fit(seen, stage=stages.append)
     assert [words.split()[0] for words in stages] == ["grouping", "evaluating", "grouping"]
     assert "6 observations" in stages[0]
+
+
+def test_rewards_too_close_to_be_squared_are_refused():
+    """Version 0.1 divided by zero and went on with sums that are not numbers."""
+    table = {"page": [0, 1] * 50, "offer": [0, 0, 1, 1] * 25, "paid": [1e-310, 2e-310] * 50}
+    with pytest.raises(InvalidInputError, match="too little for floats to square; rescale"):
+        romdp.fit(table, "page", "offer", "paid")

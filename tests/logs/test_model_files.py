@@ -8,6 +8,7 @@ import tempfile
 import numpy as np
 import pyarrow as pa
 import pytest
+from faults import FaultError, Kill, interrupted
 
 import romdp
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
@@ -100,33 +101,6 @@ def test_whole_numbers_above_2_to_the_63_are_stored(tmp_path):
 # A write that fails, or a process that is killed, at any moment
 
 
-class FaultError(OSError):
-    """A write that fails."""
-
-
-class Kill(BaseException):
-    """A process that ends: nothing is tidied up afterwards."""
-
-
-def interrupt(monkeypatch, at, error):
-    """Fail at the given call of those that change the disk; return how many calls were made."""
-    calls = {"n": 0}
-
-    def counted(original):
-        def call(*arguments, **options):
-            calls["n"] += 1
-            if calls["n"] == at or (calls["n"] > at and error is Kill):
-                raise error(28, "No space left on device")
-            return original(*arguments, **options)
-
-        return call
-
-    for name in ("replace", "fsync", "unlink", "rmdir"):
-        monkeypatch.setattr(os, name, counted(getattr(os, name)))
-    monkeypatch.setattr(os, "mkdir", counted(os.mkdir))
-    return calls
-
-
 @pytest.mark.parametrize("error", [FaultError, Kill])
 @pytest.mark.parametrize("before", ["nothing", "a model", "a model of 0.1"])
 def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error, before):
@@ -138,8 +112,7 @@ def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error,
             OLD.save(folder)
             if before == "a model of 0.1":
                 edit(folder)
-        with pytest.MonkeyPatch.context() as patch:
-            calls = interrupt(patch, at, error)
+        with interrupted(at, error) as calls:
             try:
                 NEW.save(folder)
             except (WriteError, Kill):
@@ -163,9 +136,8 @@ def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error,
     assert seen == ({0, 3} if before == "nothing" else {2, 3})
 
 
-def test_a_failed_first_save_leaves_nothing(tmp_path, monkeypatch):
-    interrupt(monkeypatch, 3, FaultError)
-    with pytest.raises(WriteError, match="No space left on device"):
+def test_a_failed_first_save_leaves_nothing(tmp_path):
+    with interrupted(3, FaultError), pytest.raises(WriteError, match="No space left on device"):
         NEW.save(tmp_path / "m")
     assert names(tmp_path) == []
 

@@ -134,6 +134,11 @@ def _scale(reward_range: tuple[float, float] | None) -> tuple[float, float]:
         raise InvalidInputError(
             f"the rewards go from {low:g} to {high:g}, too far for floats; rescale them"
         )
+    if 0 < high - low < 1e-150:
+        raise InvalidInputError(
+            f"the rewards differ by {high - low:g} at most, too little for floats to square; "
+            "rescale them"
+        )
     return low, high - low if high > low else 1.0
 
 
