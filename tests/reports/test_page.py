@@ -20,7 +20,7 @@ from romdp.experiments.summary import summarise
 from romdp.experiments.worlds import NamedWorld
 from romdp.reports import Results, read_results, write_figures, write_report
 from romdp.reports.bands import band
-from romdp.reports.page import report_page
+from romdp.reports.experiment_page import report_page
 
 
 def data_of(page):

@@ -1,8 +1,8 @@
 """How observations flow into groups over the epochs: where every block and ribbon lies.
 
 The picture of `fig:evolution`: each column is a grouping, each block a group, each ribbon the
-observations that go from one group to another. This module only computes positions; Matplotlib
-and the page draw the same ones.
+observations that go from one group to another. This module only computes positions;
+`romdp.reports.groupings` draws them.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ class Chapter:
     what
         What happened, in words.
     verdict
-        Against the truth: "exact", "no mistake yet", "k observations in the wrong group", or
+        Against the truth: "exact", "no mistake yet" or "3 observations in the wrong group", or
         nothing where the truth is not known.
     """
 

@@ -21,14 +21,12 @@ def model_facts(model: LatentModel) -> dict[str, Any]:
     dict
         ``summary``: sizes, gains, settings; ``states``: one entry each, with its share, typical
         observations, and for every action what it pays, where it leads and how often it was
-        tried; ``edges``: transitions under the policy, the widest first; ``margins``: a
-        histogram of certainties and the most doubtful observations; ``checks``, ``warnings``,
+        tried; ``margins``: the most doubtful observations; ``checks``, ``warnings``,
         ``held_out``.
     """
     return {
         "summary": _summary(model),
         "states": [_state(model, s) for s in range(model.n_states)],
-        "edges": _edges(model),
         "margins": _margins(model),
         "checks": [asdict(check) for check in model.checks],
         "warnings": list(model.warnings),
@@ -84,28 +82,10 @@ def _state(model: LatentModel, state: int) -> dict[str, Any]:
     }
 
 
-def _edges(model: LatentModel) -> list[dict[str, Any]]:
-    states = np.arange(model.n_states)
-    laws = model.mdp.transition[states, model.policy]
-    sources, targets = np.nonzero(laws)
-    order = np.argsort(-laws[sources, targets], kind="stable")
-    return [
-        {
-            "source": int(sources[i]),
-            "target": int(targets[i]),
-            "chance": float(laws[sources[i], targets[i]]),
-        }
-        for i in order
-    ]
-
-
 def _margins(model: LatentModel) -> dict[str, Any]:
     placed = np.flatnonzero(np.isfinite(model.certainty))
-    counts, bounds = np.histogram(model.certainty[placed], 20, (0.0, 1.0))
     doubtful = placed[np.argsort(model.certainty[placed], kind="stable")][:_DOUBTFUL]
     return {
-        "histogram": counts.tolist(),
-        "bounds": bounds.tolist(),
         "n_without_state": int((model.partition.labels < 0).sum()),
         "doubtful": [
             {

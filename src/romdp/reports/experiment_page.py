@@ -9,8 +9,8 @@ from typing import Any
 from romdp.core.text import UNKNOWN, count, interval, number
 from romdp.experiments.summary import summarise
 from romdp.reports.bands import BANDS, known_measures
+from romdp.reports.experiment_data import page_data
 from romdp.reports.figures import panel_title
-from romdp.reports.pagedata import page_data
 from romdp.reports.reading import Panel, Results, read_results
 from romdp.reports.shell import (
     Html,

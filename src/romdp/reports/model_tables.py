@@ -7,7 +7,7 @@ import numpy as np
 from romdp.core.text import number, one_line
 from romdp.logs.model.latent import LatentModel
 from romdp.reports.choices import Choices
-from romdp.reports.modeldata import Floats, ahead, logged_moves
+from romdp.reports.model_data import Floats, ahead, logged_moves
 from romdp.reports.shell import Html, element, table
 
 _MOST_STATES = 200

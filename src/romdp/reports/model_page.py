@@ -9,9 +9,9 @@ from romdp.logs.model.facts import model_facts
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
 from romdp.reports.choices import choices
-from romdp.reports.modeldata import MOST_NODES, MOST_OBSERVATIONS, model_page_data
-from romdp.reports.modelparts import checks, configuration, doubts, earnings, headline, warnings
-from romdp.reports.modeltables import pay_table, state_table
+from romdp.reports.model_data import MOST_NODES, MOST_OBSERVATIONS, model_page_data
+from romdp.reports.model_parts import checks, configuration, doubts, earnings, headline, warnings
+from romdp.reports.model_tables import pay_table, state_table
 from romdp.reports.shell import Html, asset, document, element, folded, section, write_page
 
 _INPUT = (

@@ -11,7 +11,7 @@ from romdp import __version__
 from romdp.core.text import number
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.latent import LatentModel
-from romdp.reports.modeldata import name_text
+from romdp.reports.model_data import name_text
 from romdp.reports.shell import Html, alert, element, facts, folded, join, section, table
 
 _MOST_LISTED = 50
@@ -290,8 +290,8 @@ def configuration(model: LatentModel, content: dict[str, Any]) -> list[Html]:
             if held is None
             else f"{held['n_episodes']:,} episodes, {held['n_steps']:,} steps",
             "confidence sets": str(model.confidence),
-            "chance that the widths fail (delta)": model.delta,
-            "hardly tried means fewer tries than": model.rare,
+            "probability that the widths fail (delta)": model.delta,
+            "an action counts as hardly tried below so many tries": model.rare,
             "reward ranges over": "no rewards"
             if model.reward_range is None
             else f"{number(model.reward_range[0])} to {number(model.reward_range[1])}",
