@@ -1,6 +1,7 @@
 """The commands ``generate`` and ``inspect``: worlds and what is known exactly about them."""
 
 import json
+import math
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -139,18 +140,22 @@ def inspect(
     """Say what is known exactly about a world: gain, policy, assumptions, the paper's bounds."""
     from romdp.core.validation import whole_number
     from romdp.exact.romdp import as_romdp
-    from romdp.theory import bounds
+    from romdp.theory import bounds, lower_bound
     from romdp.worlds.catalogue import load_world
 
     world = as_romdp(load_world(path))
     facts = world.assumptions()
-    theory = None if brief else bounds(world, delta, whole_number(steps, "steps", 1))
+    n_steps = whole_number(steps, "steps", 1)
+    theory = None if brief else bounds(world, delta, n_steps)
+    limit = None if brief or facts.gain is None else lower_bound(world)
     if as_json:
         content = facts.to_dict()
         if facts.gain is not None:
             content["optimal_policy"] = world.hidden.optimal_policy.tolist()
         if theory is not None:
             content["theory"] = theory.to_dict()
+        if limit is not None:
+            content["lower_bound"] = limit
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     typer.echo(f"{one_line(path)}\n\n{facts}")
@@ -158,6 +163,11 @@ def inspect(
         typer.echo(f"\n{_state_table(world)}")
     if theory is not None:
         typer.echo(f"\n{theory}")
+    if limit is not None:
+        typer.echo(
+            f"\nNo agent has less regret than C log N for large N, C = {limit:.4g} (Burnetas and "
+            f"Katehakis); C log {n_steps:,} = {limit * math.log(n_steps):.4g}"
+        )
 
 
 def _state_table(world: "ROMDP", most: int = 20) -> str:

@@ -6,6 +6,7 @@ the docstring says what is done and the output repeats it.
 """
 
 from romdp.theory.finished import RunBound, epoch_counts, run_bound
+from romdp.theory.lower_bound import lower_bound
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.table import Row
 from romdp.theory.views import partial_groups
@@ -18,6 +19,7 @@ __all__ = [
     "Theory",
     "bounds",
     "epoch_counts",
+    "lower_bound",
     "partial_groups",
     "run_bound",
 ]
