@@ -20,6 +20,7 @@ from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.simple import Singletons
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator, seed_sequence
+from romdp.core.stored import Stored
 from romdp.core.validation import choice, whole_number
 from romdp.data.budget import Budget
 from romdp.data.counts import Counts
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
-_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "converged", "gain")
+_MOST_STEPS = 2**62  # so that sums of steps do not overflow
+_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps")
 
 # The plan where no observation has a group yet.
 _NOTHING = Plan(np.empty(0, np.int64), np.nan, 0.0, 0, np.empty(0), converged=True, gap=0.0)
@@ -225,8 +227,10 @@ class AgentState:
             "table": self.table,
             "values": self.values,
             "budget_visits": self.budget.visits.copy(),
-            "budget_steps": np.array(self.budget.steps),
-            **{name: np.array(getattr(self, name)) for name in _COUNTERS},
+            "budget_steps": np.array(self.budget.steps, np.int64),
+            **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
+            "converged": np.array(self.converged, np.bool_),
+            "gain": np.array(self.gain, np.float64),
         }
 
     @classmethod
@@ -238,26 +242,38 @@ class AgentState:
         seed: Seed,
         arrays: Mapping[str, NDArray[Any]],
     ) -> Self:
-        """Go on where `arrays` was taken."""
+        """Go on where `arrays` was taken; what does not fit together is a `StorageError`."""
+        stored = Stored(arrays, "the agent")
+        each = (n_observations,)
+        labels = stored.whole("labels", each, -1, n_observations - 1)
+        partition = Partition(labels)
+        if not np.array_equal(partition.labels, labels):
+            stored.refuse("labels are not numbered by first appearance")
+        recorder = Recorder.from_arrays(n_observations, n_actions, stored.part("recorder_"))
+        if recorder.owners is not None and not Partition(recorder.owners).refines(partition):
+            stored.refuse("labels split groups that are counted as one")
+
         state = cls(agent, n_observations, n_actions, seed)
-        prefix = "recorder_"
-        state.recorder = Recorder.from_arrays(
-            n_observations,
-            n_actions,
-            {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)},
-        )
-        state.partition = Partition(arrays["labels"])
-        state.table = arrays["table"].copy()
-        state.values = arrays["values"].copy()
-        state.budget = Budget(
-            state.partition.labels,
-            state.table,
-            arrays["budget_visits"].copy(),
-            int(arrays["budget_steps"]),
-            agent.stopping.eager,
-        )
-        for name in _COUNTERS:
-            setattr(state, name, arrays[name].item())
+        state.recorder, state.partition = recorder, partition
+        state.table = stored.whole("table", each, 0, n_actions - 1)
+        state.values = stored.real("values", each)
+        cells = partition.n_clusters * n_actions + 1
+        begun = stored.number("epoch", 0) > 0
+        visits = stored.whole("budget_visits", (cells if begun else 1,))
+        steps = stored.number("budget_steps", 0)
+        if begun:
+            eager = agent.stopping.eager
+            state.budget = Budget(partition.labels, state.table, visits, steps, eager)
+        state.last_start = stored.number("last_start", 0)
+        state.epoch_start = stored.number("epoch_start", state.last_start)
+        state.step = stored.number("step", state.epoch_start, _MOST_STEPS)
+        state.epoch = stored.number("epoch", min(1, state.step), state.step + 1)
+        if int(recorder.visits.sum()) > state.step:
+            stored.refuse("more visits are counted than steps were taken")
+        state.sweeps = stored.number("sweeps", 0)
+        state.converged = bool(stored.take("converged", (), np.bool_))
+        state.gain = float(stored.take("gain", (), np.float64))
+        stored.finish()
         return state
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
+from romdp.core.stored import Stored
 from romdp.core.validation import freeze
 from romdp.data.counting import gather
 from romdp.data.counts import Counts
@@ -152,6 +153,7 @@ class HashedCounts(Counts):
         return self.group_with(partition, transitions)
 
 
+_MOST_VISITS = 2**53  # exact as a float, and sums of many of them do not overflow
 _NOTED = 2**12  # steps of an epoch up to which groups are counted from where they were
 
 
@@ -339,18 +341,43 @@ class Recorder:
     def from_arrays(
         cls, n_observations: int, n_actions: int, arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Rebuild a recorder from `arrays`."""
+        """Rebuild a recorder from `arrays`; what does not fit together is a `StorageError`."""
+        stored = Stored(arrays, "the recorder")
+        owners, n_owners = None, n_observations
+        if "owners" in stored:
+            owners = stored.whole("owners", (n_observations,), 0, n_observations - 1)
+            n_owners = int(owners.max()) + 1
+        cells = n_owners * n_actions
+        visits = stored.whole("visits", (cells,), 0, _MOST_VISITS)
+        sums = stored.real("reward_sums", (cells,))
+        squares = stored.real("reward_squares", (cells,), 0)
+        actions = stored.whole("triple_actions", (None,), 0, n_actions - 1)
+        groups = None
+        if "triple_groups" in stored:
+            groups = stored.whole("triple_groups", (n_observations,), -1, actions.size - 1)
+        elif actions.size:
+            stored.refuse("triple_groups is missing")
+        pairs = _stored_tally(stored, "pair", cells * n_owners)
+        triples = _stored_tally(stored, "triple", actions.size**3)
+        last = stored.whole("last", (1,), -1, actions.size - 1)
+        stored.finish()
+        keys, counts = pairs.items(ordered=False)
+        if (np.bincount(keys // n_owners, counts, cells) > visits).any():
+            stored.refuse("more transitions than visits")
+        if ((visits == 0) & ((sums != 0) | (squares != 0))).any():
+            stored.refuse("rewards without visits")
+
         recorder = cls(n_observations, n_actions)
-        for name in ("visits", "reward_sums", "reward_squares", "triple_actions", "last"):
-            setattr(recorder, name, arrays[name].copy())
-        for name in ("triple_groups", "owners"):
-            if name in arrays:
-                setattr(recorder, name, arrays[name].copy())
-        recorder.n_owners = recorder.visits.size // n_actions
-        recorder.pairs = Tally.from_items(
-            recorder.visits.size * recorder.n_owners, arrays["pair_keys"], arrays["pair_counts"]
-        )
-        recorder.triples_tally = Tally.from_items(
-            recorder.n_triple_groups**3, arrays["triple_keys"], arrays["triple_counts"]
-        )
+        recorder.owners, recorder.n_owners = owners, n_owners
+        recorder.visits, recorder.reward_sums, recorder.reward_squares = visits, sums, squares
+        recorder.triple_groups, recorder.triple_actions = groups, actions
+        recorder.pairs, recorder.triples_tally, recorder.last = pairs, triples, last
         return recorder
+
+
+def _stored_tally(stored: Stored, name: str, n_keys: int) -> Tally:
+    keys = stored.whole(f"{name}_keys", (None,), 0, n_keys - 1)
+    counts = stored.whole(f"{name}_counts", keys.shape, 1, _MOST_VISITS)
+    if (np.diff(keys) <= 0).any():
+        stored.refuse(f"{name}_keys is not in ascending order")
+    return Tally.from_items(n_keys, keys, counts)

@@ -1,21 +1,53 @@
 """An agent inside somebody's own loop."""
 
 import os
+import threading
 from typing import Any, Self
 
 import numpy as np
 
 from romdp.agents.agent import Agent
 from romdp.core.description import describe, fingerprint
-from romdp.core.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError
 from romdp.core.randomness import Seed, seed_sequence
+from romdp.core.schema import anything, check, listed, number, record, text, whole
 from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.stored import Stored
 from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.stages import checked_range, unit_reward
 
 _KIND, _VERSION = "online agent", 2
 _NONE = -1
+_SIZE = whole(1, 2**31)
+_FACTS = record(
+    {
+        "agent": text(),
+        "sizes": listed(_SIZE, 2),
+        "seed": listed(anything(), 2),
+        "reward_range": listed(number(), 2),
+    }
+)
+
+
+class _Turn:
+    """A lock that refuses whom others would let wait: two callers at once are a mistake."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise MisuseError(
+                "this Online is in use by another thread; give each thread its own, or hold a lock "
+                "of yours from act() to observe()"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()  # a copy is free
 
 
 class Online:
@@ -44,7 +76,7 @@ class Online:
     Notes
     -----
     A wrong call (an observation out of range, a reward that is not a number, `observe` before
-    `act`) raises and leaves the agent as it was.
+    `act`) raises and leaves the agent as it was. So does a call while another thread is in one.
 
     Examples
     --------
@@ -74,6 +106,7 @@ class Online:
         self._range = checked_range(reward_range)
         self._observation = _NONE  # what `act` was last called with, until `observe`
         self._action = _NONE
+        self._turn = _Turn()
         self._ended: tuple[int, int, float] | None = None  # a terminated step, until the restart
 
     @property
@@ -91,12 +124,13 @@ class Online:
 
         Asked twice for the same step, it answers for the last observation.
         """
-        seen = self._checked(observation, "observation")
-        self._restart(seen)
-        if self._state.must_think(seen):
-            self._state.think()
-        self._observation, self._action = seen, int(self._state.table[seen])
-        return self._action
+        with self._turn:
+            seen = self._checked(observation, "observation")
+            self._restart(seen)
+            if self._state.must_think(seen):
+                self._state.think()
+            self._observation, self._action = seen, int(self._state.table[seen])
+            return self._action
 
     def observe(
         self,
@@ -123,6 +157,17 @@ class Online:
         action
             What was done, if it was not what `act` said.
         """
+        with self._turn:
+            self._observe(reward, next_observation, terminated, truncated, action)
+
+    def _observe(
+        self,
+        reward: float,
+        next_observation: int | None,
+        terminated: bool,
+        truncated: bool,
+        action: int | None,
+    ) -> None:
         if self._observation == _NONE:
             raise MisuseError("observe() before act(): call act(observation) first")
         unit = unit_reward(reward, self._range, self._state.step)
@@ -149,10 +194,11 @@ class Online:
         An action that was chosen and not observed is forgotten. With the ``observation`` that
         the restart shows, a terminated step before it is counted at once; else by `act`.
         """
-        seen = None if observation is None else self._checked(observation, "observation")
-        self._observation = _NONE
-        if seen is not None:
-            self._restart(seen)
+        with self._turn:
+            seen = None if observation is None else self._checked(observation, "observation")
+            self._observation = _NONE
+            if seen is not None:
+                self._restart(seen)
 
     def _restart(self, seen: int) -> None:
         if self._ended is not None:
@@ -172,34 +218,56 @@ class Online:
             "seed": describe([self._seed.entropy, list(self._seed.spawn_key)]),
             "reward_range": list(self._range),
         }
-        arrays = {
-            **self._state.arrays(),
-            "pending": np.array([self._observation, self._action, ended[0], ended[1]], np.int64),
-            "pending_reward": np.array(ended[2]),
-        }
+        with self._turn:
+            arrays = {
+                **{f"agent_{name}": array for name, array in self._state.arrays().items()},
+                "chosen": np.array([self._observation, self._action], np.int64),
+                "ended": np.array(ended[:2], np.int64),
+                "ended_reward": np.array(ended[2], np.float64),
+            }
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], agent: Agent) -> Self:
         """Go on from a saved state; ``agent`` must be the one that was saved."""
         arrays, facts = read_arrays(path, _KIND, _VERSION)
+        facts = check(facts, _FACTS, path)
         if facts["agent"] != fingerprint(agent):
             raise StorageError(
                 f"{path} holds the state of another agent than {agent.name!r}; pass the agent "
                 "that was saved, with the same settings"
             )
+        try:
+            return cls._restored(agent, facts, Stored(arrays, "the saved agent"))
+        except (ROMDPError, LookupError, TypeError, ValueError, MemoryError) as error:
+            raise StorageError(f"{path}: {error}") from error
+
+    @classmethod
+    def _restored(cls, agent: Agent, facts: dict[str, Any], stored: Stored) -> Self:
         entropy, spawn_key = facts["seed"]
+        seed_sequence(entropy)  # refuses what is no seed
         seed = np.random.SeedSequence(entropy, spawn_key=tuple(spawn_key))
         n_observations, n_actions = facts["sizes"]
         low, high = facts["reward_range"]
+        saved = stored.part("agent_")
+        if "labels" in saved and saved["labels"].shape != (n_observations,):
+            stored.refuse(f"there are no {n_observations} labels")  # before memory is taken
         online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
         fresh = online._state  # an agent may have a state of its own kind
-        online._state = type(fresh).from_arrays(
-            fresh.agent, n_observations, n_actions, seed, arrays
-        )
-        online._observation, online._action, *ended = arrays["pending"].tolist()
-        if ended[0] != _NONE:
-            online._ended = (ended[0], ended[1], float(arrays["pending_reward"]))
+        online._state = type(fresh).from_arrays(fresh.agent, n_observations, n_actions, seed, saved)
+        most = max(n_observations, n_actions)
+        online._observation, online._action = stored.whole("chosen", (2,), _NONE, most).tolist()
+        observation, action = stored.whole("ended", (2,), _NONE, most).tolist()
+        reward = float(stored.real("ended_reward", (), 0.0))
+        stored.finish()
+        if max(online._observation, observation) >= n_observations:
+            stored.refuse(f"it was at an observation beyond {n_observations}")
+        if max(online._action, action) >= n_actions or (action == _NONE) != (observation == _NONE):
+            stored.refuse(f"it has chosen an action that is none of {n_actions}")
+        if reward > 1.0 or (online._observation != _NONE and online._action == _NONE):
+            stored.refuse("what it has chosen and what came of it do not fit together")
+        if observation != _NONE:
+            online._ended = (observation, action, reward)
         return online
 
     def __repr__(self) -> str:

@@ -2,28 +2,24 @@
 
 import json
 import os
-import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState, require_agent
 from romdp.core.description import describe, fingerprint
-from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.core.randomness import Seed, seed_sequence
-from romdp.core.storage import read_arrays, write_arrays
-from romdp.core.validation import real_number, whole_number
+from romdp.core.stored import Stored
+from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
-from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
+from romdp.playing.checkpoint import Checkpoint
+from romdp.playing.history import EpochRow, Figure, History, figure
+from romdp.playing.run import Run
 from romdp.playing.stages import stage_for
-
-_KIND, _VERSION = "checkpoint of a run", 2
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class Epoch:
     gain
         What the planner promised (optimistic or sampled).
     sweeps
-        Of the planner's value iteration.
+        How many sweeps the planner's value iteration took.
     partition
         The grouping it planned on.
     regret, pseudo_regret, reward
@@ -64,7 +60,8 @@ class Epoch:
 class Playing:
     """A run under way; iterating over it plays on and yields the epochs.
 
-    Made by `epochs`. ``playing.run`` holds the figures so far at any time.
+    Made by `epochs`, with the same arguments. ``playing.run`` holds the figures so far at any
+    time. While it plays, its checkpoint is locked.
     """
 
     def __init__(
@@ -80,108 +77,71 @@ class Playing:
     ) -> None:
         require_agent(agent)
         self.steps = whole_number(steps, "steps", 1)
-        self._seed = seed_sequence(seed)
+        self._agent, self._seed = agent, seed_sequence(seed)
         self._stage = stage_for(world, self._seed, reward_range)
-        self._agent = agent
         self.state: AgentState = agent.start(
             self._stage.n_observations, self._stage.n_actions, self._seed
         )
-        self._grid = log_spaced(self.steps)
-        self._figures: list[tuple[int, float, float, float]] = []
-        self._epochs: list[tuple[int, int, int, float, int]] = []
-        self._groupings: list[tuple[int, Partition]] = []
-        self._checkpoint = None if checkpoint is None else Path(checkpoint)
-        self._seconds = real_number(checkpoint_seconds, "checkpoint_seconds", 0)
-        self._saved_at = time.monotonic()
-        if self._checkpoint is not None:
-            self._open_checkpoint(self._checkpoint)
+        self._history = History(self.steps)
+        identity = {} if checkpoint is None else self._identity()
+        self._checkpoint = Checkpoint(checkpoint, checkpoint_seconds, identity)
+        if checkpoint is not None:
+            self._stage.arrays()  # refuses at once where the place cannot be saved
+            self._load()
 
     def __iter__(self) -> Iterator[Epoch]:
-        state = self.state
-        while state.step < self.steps:
-            if state.must_think(self._stage.observation):
-                if state.epoch:
-                    self._epochs.append(self._epoch_row())
-                state.think()
-                self._note_grouping()
-            self._play_epoch()
-            finished = state.must_think(self._stage.observation)
-            if finished or state.step >= self.steps:
-                yield self._epoch(finished)
-            self._save_now_and_then()
-        if self._checkpoint is not None:
-            self._save(self._checkpoint)
+        state, history = self.state, self._history
+        with self._checkpoint.lock():
+            while state.step < self.steps:
+                if self._epoch_is_over():
+                    if state.epoch:
+                        history.epochs.append(self._epoch_row())
+                    state.think()
+                    history.note_grouping(state.epoch, state.partition)
+                while state.step < self.steps and not self._epoch_is_over():
+                    self._stage.advance(state, history.due - state.step)
+                    if state.step == history.due:
+                        history.note(self._figure())
+                    if self._checkpoint.is_due:
+                        self._checkpoint.save(self._arrays)
+                if self._epoch_is_over() or state.step >= self.steps:
+                    yield self._epoch()
+            self._checkpoint.save(self._arrays)
 
-    def _play_epoch(self) -> None:
-        """Go on to the end of the epoch or of the run, halting where figures are due."""
-        state = self.state
-        while state.step < self.steps and not state.must_think(self._stage.observation):
-            due = int(self._grid[len(self._figures)]) if self._is_due() else self.steps
-            self._stage.advance(state, due - state.step)
-            if state.step == due and self._is_due():
-                self._figures.append(self._figure())
-            self._save_now_and_then()
+    def _epoch_is_over(self) -> bool:
+        return self.state.must_think(self._stage.observation)
 
-    def _is_due(self) -> bool:
-        return len(self._figures) < len(self._grid)
+    def _figure(self) -> Figure:
+        """Return the figures of this step; exact sums, wherever a run was cut."""
+        stage = self._stage
+        return figure(self.state.step, stage.gain, stage.reward, stage.expected_reward)
 
-    def _note_grouping(self) -> None:
-        if not self._groupings or self._groupings[-1][1] != self.state.partition:
-            self._groupings.append((self.state.epoch, self.state.partition))
-
-    def _figure(self) -> tuple[int, float, float, float]:
-        """Return step, reward, regret and pseudo-regret; exact sums, wherever a run was cut."""
-        stage, step = self._stage, self.state.step
-        optimal = step * stage.gain
-        return step, stage.reward, optimal - stage.reward, optimal - stage.expected_reward
-
-    def _epoch_row(self) -> tuple[int, int, int, float, int]:
+    def _epoch_row(self) -> EpochRow:
         state = self.state
         length = state.step - state.epoch_start
-        return state.epoch_start, length, state.partition.n_clusters, state.gain, state.sweeps
+        n_clusters = state.partition.n_clusters
+        return EpochRow(state.epoch_start, length, n_clusters, state.gain, state.sweeps)
 
-    def _epoch(self, finished: bool) -> Epoch:
-        start, length, n_clusters, gain, sweeps = self._epoch_row()
+    def _epoch(self) -> Epoch:
         _, reward, regret, pseudo_regret = self._figure()
         return Epoch(
-            self.state.epoch,
-            start,
-            length,
-            n_clusters,
-            gain,
-            sweeps,
-            self.state.partition,
-            reward,
-            regret,
-            pseudo_regret,
-            finished,
+            **self._epoch_row()._asdict(),
+            number=self.state.epoch,
+            partition=self.state.partition,
+            reward=reward,
+            regret=regret,
+            pseudo_regret=pseudo_regret,
+            finished=self._epoch_is_over(),
         )
 
     @property
     def run(self) -> Run:
         """The figures so far."""
-        figures = list(self._figures)
-        if self.state.step and (not figures or figures[-1][0] != self.state.step):
-            figures.append(self._figure())
-        steps, reward, regret, pseudo_regret = (
-            np.array([row[i] for row in figures], np.float64) for i in range(4)
+        epoch = self._epoch_row() if self.state.epoch else None
+        seed = describe(self._seed.entropy)
+        return self._history.run(
+            self._figure(), epoch, self.state.partition, self._agent.name, seed
         )
-        rows = [*self._epochs, self._epoch_row()] if self.state.epoch else self._epochs
-        return Run(
-            steps=steps.astype(np.int64),
-            reward=reward,
-            regret=regret,
-            pseudo_regret=pseudo_regret,
-            epochs=np.array(rows, EPOCH_COLUMNS).view(np.recarray),
-            partition=self.state.partition,
-            groupings=tuple(self._groupings),
-            agent=self._agent.name,
-            seed=describe(self._seed.entropy),
-        )
-
-    def _save_now_and_then(self) -> None:
-        if self._checkpoint is not None and time.monotonic() - self._saved_at >= self._seconds:
-            self._save(self._checkpoint)
 
     def _identity(self) -> dict[str, str]:
         """Name what a checkpoint belongs to."""
@@ -192,85 +152,40 @@ class Playing:
             "seed": json.dumps(describe(seed)),
         }
 
-    def _save(self, path: Path) -> None:
-        """Write the checkpoint whole; the one before it stays beside it."""
-        groupings = [partition.labels for _, partition in self._groupings]
-        arrays: dict[str, NDArray[Any]] = {
-            **{f"agent_{name}": array for name, array in self.state.arrays().items()},
-            **{f"stage_{name}": array for name, array in self._stage.arrays().items()},
-            "figures": np.array(self._figures, np.float64).reshape(-1, 4),
-            "epochs": np.array(self._epochs, EPOCH_COLUMNS),
-            "grouping_epochs": np.array([number for number, _ in self._groupings], np.int64),
-            "grouping_labels": np.array(groupings, np.int32).reshape(len(groupings), -1),
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that a checkpoint must hold."""
+        return {
+            f"{part}_{name}": array
+            for part, arrays in (
+                ("agent", self.state.arrays()),
+                ("stage", self._stage.arrays()),
+                ("history", self._history.arrays()),
+            )
+            for name, array in arrays.items()
         }
-        if path.exists():
-            _keep_previous(path)
-        write_arrays(path, _KIND, _VERSION, arrays, self._identity())
-        self._saved_at = time.monotonic()
 
-    def _open_checkpoint(self, path: Path) -> None:
-        self._stage.arrays()  # refuses at once where the place cannot be saved
-        if not path.exists():
-            if not path.parent.is_dir():
-                raise StorageError(f"cannot write {path}: its directory does not exist")
+    def _load(self) -> None:
+        """Go on from the checkpoint, if there is one."""
+        arrays = self._checkpoint.load()
+        if arrays is None:
             return
+        stored = Stored(arrays, "the checkpoint")
+        agent, stage, history = (stored.part(f"{name}_") for name in ("agent", "stage", "history"))
+        sizes = self._stage.n_observations, self._stage.n_actions
+        kind = type(self.state)  # an agent may have a state of its own kind
         try:
-            arrays, found = read_arrays(path, _KIND, _VERSION)
-        except StorageError as error:
-            before = _previous(path)
-            hint = f"copy {before} over it to go on from there" if before.exists() else "delete it"
-            raise StorageError(f"{error}; {hint}, or choose another path") from error
-        for part, mine in self._identity().items():
-            if found.get(part) != mine:
-                raise StorageError(
-                    f"{path} is the checkpoint of a run with another {part}; choose another path"
-                )
-        self._restore(arrays)
-        if self.state.step > self.steps:
+            stored.finish()
+            state = kind.from_arrays(self.state.agent, *sizes, self._seed, agent)
+            self._stage.restore(stage)
+            self._history.restore(history, state.step, state.epoch, state.partition)
+        except (ROMDPError, LookupError, TypeError, ValueError, MemoryError) as error:
+            raise self._checkpoint.damaged(error) from error
+        self.state = state
+        if state.step > self.steps:
             raise InvalidInputError(
-                f"{path} has already played {self.state.step} steps, more than steps={self.steps}"
+                f"{self._checkpoint.path} has already played {state.step} steps, more than "
+                f"steps={self.steps}"
             )
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        def part(prefix: str) -> dict[str, NDArray[Any]]:
-            return {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-
-        self.state = type(self.state).from_arrays(  # an agent may have a state of its own kind
-            self.state.agent,
-            self._stage.n_observations,
-            self._stage.n_actions,
-            self._seed,
-            part("agent_"),
-        )
-        self._stage.restore(part("stage_"))
-        self._figures = [(int(row[0]), *row[1:]) for row in arrays["figures"].tolist()]
-        self._epochs = arrays["epochs"].tolist()
-        self._groupings = [
-            (int(number), Partition(labels))
-            for number, labels in zip(
-                arrays["grouping_epochs"], arrays["grouping_labels"], strict=True
-            )
-        ]
-
-
-def _previous(path: Path) -> Path:
-    return path.with_name(path.name + ".previous")
-
-
-def _keep_previous(path: Path) -> None:
-    """Keep the last checkpoint under a second name, without a moment in which there is none."""
-    before = _previous(path)
-    temporary = before.with_name(before.name + ".tmp")
-    temporary.unlink(missing_ok=True)
-    try:
-        os.link(path, temporary)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(path, temporary)
-    os.replace(temporary, before)
 
 
 def epochs(

@@ -18,6 +18,7 @@ from romdp.core.randomness import (
     pick,
     xoshiro_state,
 )
+from romdp.core.stored import Stored
 from romdp.core.validation import (
     choice,
     laws,
@@ -368,11 +369,20 @@ class Simulator:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to where `arrays` was taken."""
-        self._state = arrays["state"].astype(np.uint64)
-        self._place = arrays["place"].astype(np.int64)
-        self._taken = arrays["taken"].astype(np.int64)
-        self._collected = arrays["collected"].astype(np.float64)
+        """Go back to where `arrays` was taken; what does not fit the world is a `StorageError`."""
+        stored = Stored(arrays, "the simulator")
+        state = stored.whole("state", (4,), 0, 2**64 - 1, np.uint64)
+        place = stored.whole("place", (2,), 0)
+        taken = stored.whole("taken", (self.world.reward.size,), 0)
+        collected = stored.real("collected", (1,))
+        stored.finish()
+        x, y = place.tolist()
+        if y >= self.world.n_observations or self.world.labels[y] != x:
+            stored.refuse(f"place is {x, y}; hidden state and observation do not belong together")
+        if not state.any():
+            stored.refuse("the generator's state is zero")
+        self._state, self._place = state, place
+        self._taken, self._collected = taken, collected
 
 
 def policy_rows(

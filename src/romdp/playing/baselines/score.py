@@ -9,8 +9,9 @@ from romdp.core.description import describe
 from romdp.core.randomness import Seed, seed_sequence
 from romdp.data.partition import Partition
 from romdp.exact.romdp import ROMDP
+from romdp.playing.history import EpochRow, Figure, History, figure
 from romdp.playing.player import Epoch
-from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
+from romdp.playing.run import Run
 from romdp.playing.stages import known_gain
 
 Callback = Callable[[Epoch], object]
@@ -26,13 +27,13 @@ class Score:
     Parameters
     ----------
     name
-        Of the baseline.
+        What tables and figures call the baseline.
     world
         Where it plays.
     steps
-        How many, in all.
+        How many steps the run has in all.
     seed
-        Of the run.
+        Seeds the run.
     callback
         Called at every figure, for progress.
 
@@ -57,34 +58,33 @@ class Score:
         self._name, self._world, self._seed = name, world, seed_sequence(seed)
         self._optimal = known_gain(world)
         self._partition = Partition.singletons(world.n_observations)
-        self._grid = log_spaced(steps).tolist()
-        if self._grid[-1] != steps:
-            self._grid.append(steps)
-        self._figures: list[tuple[int, float, float, float]] = []
+        self._history = History(steps)
+        self._history.note_grouping(1, self._partition)
         self._callback = callback
 
     @property
     def due(self) -> int:
         """The step of the next figure; the last one when all are taken."""
-        return int(self._grid[min(len(self._figures), len(self._grid) - 1)])
+        return self._history.due
 
     def note(self) -> None:
         """Take the figures of this step."""
-        reward, best = float(self.reward[0]), self.step * self._optimal
-        expected = float(self.taken.ravel() @ self._world.reward.ravel())
-        self._figures.append((self.step, reward, best - reward, best - expected))
+        self._history.note(self._figure())
         if self._callback is not None:
             self._callback(self._epoch())
 
+    def _figure(self) -> Figure:
+        expected = float(self.taken.ravel() @ self._world.reward.ravel())
+        return figure(self.step, self._optimal, float(self.reward[0]), expected)
+
+    def _row(self) -> EpochRow:
+        return EpochRow(0, self.step, self._partition.n_clusters, self.gain, 0)
+
     def _epoch(self) -> Epoch:
-        step, reward, regret, pseudo_regret = self._figures[-1]
+        _, reward, regret, pseudo_regret = self._figure()
         return Epoch(
+            **self._row()._asdict(),
             number=1,
-            start=0,
-            length=step,
-            n_clusters=self._partition.n_clusters,
-            gain=self.gain,
-            sweeps=0,
             partition=self._partition,
             reward=reward,
             regret=regret,
@@ -95,16 +95,5 @@ class Score:
     @property
     def run(self) -> Run:
         """The figures as a `Run`, with one epoch in which every observation stands alone."""
-        steps, reward, regret, pseudo_regret = np.array(self._figures, np.float64).T
-        epoch = (0, self.step, self._partition.n_clusters, self.gain, 0)
-        return Run(
-            steps=steps.astype(np.int64),
-            reward=reward,
-            regret=regret,
-            pseudo_regret=pseudo_regret,
-            epochs=np.array([epoch], EPOCH_COLUMNS).view(np.recarray),
-            partition=self._partition,
-            groupings=((1, self._partition),),
-            agent=self._name,
-            seed=describe(self._seed.entropy),
-        )
+        seed = describe(self._seed.entropy)
+        return self._history.run(self._figure(), self._row(), self._partition, self._name, seed)

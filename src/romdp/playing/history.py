@@ -1,0 +1,127 @@
+"""What is noted of a run under way: figures at log-spaced steps, epochs and groupings."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.stored import Stored
+from romdp.data.partition import Partition
+from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
+
+
+class Figure(NamedTuple):
+    """What was earned up to a step."""
+
+    step: int
+    reward: float
+    regret: float
+    pseudo_regret: float
+
+
+class EpochRow(NamedTuple):
+    """A row of ``run.epochs``."""
+
+    start: int
+    length: int
+    n_clusters: int
+    gain: float
+    sweeps: int
+
+
+def figure(step: int, gain: float, reward: float, expected_reward: float) -> Figure:
+    """Compare what was earned in so many steps with the optimal ``gain`` per step."""
+    optimal = step * gain
+    return Figure(step, reward, optimal - reward, optimal - expected_reward)
+
+
+class History:
+    """The figures, finished epochs and groupings of a run so far.
+
+    Parameters
+    ----------
+    steps
+        How many steps the run has in all.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._grid = log_spaced(steps)
+        self.figures: list[Figure] = []
+        self.epochs: list[EpochRow] = []
+        self.groupings: list[tuple[int, Partition]] = []
+
+    @property
+    def due(self) -> int:
+        """The step at which the next figure is due; the last step when there is none left."""
+        done = len(self.figures)
+        return int(self._grid[done]) if done < len(self._grid) else self._steps
+
+    def note(self, figure: Figure) -> None:
+        """Keep a figure if it is due."""
+        if len(self.figures) < len(self._grid) and figure.step == self.due:
+            self.figures.append(figure)
+
+    def note_grouping(self, epoch: int, partition: Partition) -> None:
+        """Keep the grouping of an epoch if it differs from the one before."""
+        if not self.groupings or self.groupings[-1][1] != partition:
+            self.groupings.append((epoch, partition))
+
+    def run(
+        self, last: Figure, epoch: EpochRow | None, partition: Partition, agent: str, seed: Any
+    ) -> Run:
+        """Return the run up to the ``last`` figure, in the middle of an ``epoch``."""
+        figures = list(self.figures)
+        if last.step and (not figures or figures[-1].step != last.step):
+            figures.append(last)
+        steps, reward, regret, pseudo_regret = (
+            np.array([row[i] for row in figures], np.float64) for i in range(4)
+        )
+        rows = self.epochs if epoch is None else [*self.epochs, epoch]
+        return Run(
+            steps=steps.astype(np.int64),
+            reward=reward,
+            regret=regret,
+            pseudo_regret=pseudo_regret,
+            epochs=np.array(rows, EPOCH_COLUMNS).view(np.recarray),
+            partition=partition,
+            groupings=tuple(self.groupings),
+            agent=agent,
+            seed=seed,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that a checkpoint must hold."""
+        groupings = [partition.labels for _, partition in self.groupings]
+        return {
+            "figures": np.array(self.figures, np.float64).reshape(-1, 4),
+            "epochs": np.array(self.epochs, EPOCH_COLUMNS),
+            "grouping_epochs": np.array([number for number, _ in self.groupings], np.int64),
+            "grouping_labels": np.array(groupings, np.int32).reshape(len(groupings), -1),
+        }
+
+    def restore(
+        self, arrays: Mapping[str, NDArray[Any]], step: int, epoch: int, partition: Partition
+    ) -> None:
+        """Go back to where `arrays` was taken, in a run that has come to ``step`` and ``epoch``."""
+        stored = Stored(arrays, "the history of the run")
+        figures = stored.take("figures", (None, 4), np.float64)
+        epochs = stored.take("epochs", (max(0, epoch - 1),), EPOCH_COLUMNS)
+        numbers = stored.whole("grouping_epochs", (None,), 1, epoch)
+        size = partition.n_observations if len(numbers) else None
+        labels = stored.whole("grouping_labels", (len(numbers), size), -1, dtype=np.int32)
+        stored.finish()
+        if not np.array_equal(figures[:, 0], log_spaced(step) if step else []):
+            stored.refuse("figures are not those of the steps played")
+        ends = epochs["start"] + epochs["length"]
+        if epoch and not np.array_equal(epochs["start"], np.append(0, ends)[: len(epochs)]):
+            stored.refuse("epochs do not follow one another")
+        if (np.diff(numbers) <= 0).any() or (len(numbers) > 0) != (epoch > 0):
+            stored.refuse("grouping_epochs are not those of the epochs played")
+        groupings = [(int(n), Partition(row)) for n, row in zip(numbers, labels, strict=True)]
+        if groupings and groupings[-1][1] != partition:
+            stored.refuse("the last grouping is not that of the agent")
+        self.figures = [Figure(int(row[0]), *row[1:]) for row in figures.tolist()]
+        self.epochs = [EpochRow(*row) for row in epochs.tolist()]
+        self.groupings = groupings
