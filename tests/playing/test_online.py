@@ -258,7 +258,7 @@ def test_damaged_and_foreign_files_are_clear_errors(online, tmp_path):
 def test_a_file_tells_what_it_is(online, tmp_path):
     path = tmp_path / "agent.npz"
     online.save(path)
-    _, facts = read_arrays(path, "online agent", 1)
+    _, facts = read_arrays(path, "online agent", 2)
     assert facts["sizes"] == [5, 3]
     assert facts["reward_range"] == [0.0, 1.0]
 
