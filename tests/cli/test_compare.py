@@ -176,8 +176,6 @@ scale = 0.2
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_is_wrong_is_refused_and_nothing_written(tmp_path, monkeypatch, arguments, message):
-    if "--dask" in arguments:
-        pytest.importorskip("distributed")
     monkeypatch.chdir(tmp_path)
     result = run("compare", *arguments, "--out", "x")
     assert isinstance(result.exception, romdp.ROMDPError), result.output
@@ -339,7 +337,6 @@ def test_killed_at_random_moments_the_tables_are_the_same(tmp_path):
 
 @pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_gives_the_same_tables(tmp_path):
-    pytest.importorskip("distributed")
     with cluster(tmp_path) as (address, workers):
         options = (*LONG, "--checkpoint-seconds", 0, "--dask", address)
         with start("compare", *options, "--out", tmp_path / "x") as process:

@@ -199,8 +199,6 @@ def test_without_out_it_says_where(tmp_path, monkeypatch, drawn):
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_is_wrong_is_refused_and_nothing_written(tmp_path, monkeypatch, arguments, message):
-    if "--dask" in arguments:
-        pytest.importorskip("distributed")
     monkeypatch.chdir(tmp_path)
     result = run(*arguments, "--out", "x")
     assert isinstance(result.exception, romdp.ROMDPError), result.output

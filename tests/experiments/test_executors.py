@@ -168,7 +168,6 @@ def test_a_wrong_number_of_workers(workers):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "nonsense", "x://y", ""])
 def test_a_scheduler_that_does_not_answer_is_refused_at_once(address):
-    pytest.importorskip("distributed")
     begin = time.monotonic()
     with pytest.raises(InvalidInputError, match="no Dask scheduler answers at"):
         Dask(address)
@@ -183,7 +182,6 @@ def test_without_dask_the_error_says_what_to_install(monkeypatch):
 
 @pytest.mark.slow
 def test_a_cluster_does_the_same(tmp_path):
-    pytest.importorskip("distributed")
     with cluster(tmp_path, workers=1) as (address, workers):
         executor = Dask(address)
         try:
