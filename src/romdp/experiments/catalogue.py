@@ -26,13 +26,13 @@ class Settings:
     Parameters
     ----------
     scale, constants
-        Of the confidence sets of all optimistic agents; see `Hoeffding`.
+        Scale and constants of the confidence sets of all optimistic agents; see `Hoeffding`.
     delta
         The chance that the truth may lie outside them.
     unknown_states
         Whether SL-UCRL is not told the number of hidden states.
     factor
-        On SL-UCRL's bound and on its overlap widths; by default 1, and 0.5 for an MDP, where
+        Multiplies SL-UCRL's bound and its overlap widths; by default 1, and 0.5 for an MDP, where
         there are no hidden states to find (`fig:comparisonCar`).
     constant
         C in the bound of ``sl-ucrl-paper``, which the paper does not give.

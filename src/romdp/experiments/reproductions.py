@@ -38,7 +38,7 @@ class Reproduction:
     observations
         The numbers of observations, one world for each.
     agents
-        All but DQN.
+        The agents except DQN.
     settings
         What the agents share.
     quick

@@ -25,19 +25,19 @@ class Watcher(Protocol):
         ...
 
     def repeated(self, run: RunSpec, what: str) -> None:
-        """Hear that a stored run is damaged, and in what way, so that it is done again."""
+        """Learn that a stored run is damaged, and in what way: it is done again."""
         ...
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Hear how far a run is."""
+        """Learn how far a run is."""
         ...
 
     def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
-        """Hear that a run is done."""
+        """Learn that a run is done."""
         ...
 
     def failed(self, run: RunSpec, error: str) -> None:
-        """Hear that a run failed."""
+        """Learn that a run failed."""
         ...
 
 
@@ -50,16 +50,16 @@ class Silent:
         yield
 
     def repeated(self, run: RunSpec, what: str) -> None:
-        """Hear that a damaged run is done again."""
+        """Learn that a damaged run is done again."""
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Hear how far a run is."""
+        """Learn how far a run is."""
 
     def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
-        """Hear that a run is done."""
+        """Learn that a run is done."""
 
     def failed(self, run: RunSpec, error: str) -> None:
-        """Hear that a run failed."""
+        """Learn that a run failed."""
 
 
 class Plain:
@@ -88,7 +88,7 @@ class Plain:
         self._write(_damage(run, what))
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Hear how far a run is, and keep it to itself."""
+        """Ignore how far a run is."""
 
     def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
         """Write what came of a run."""
