@@ -115,13 +115,12 @@ def test_a_truncated_step_counts_its_reward_and_no_transition():
     assert counts.transitions.tolist() == [[[0, 1]], [[0, 0]]]
 
 
-def test_sparse_counting_does_not_depend_on_the_chunks(monkeypatch):
+def test_sparse_counting_goes_on_when_its_table_is_full():
     rng = np.random.default_rng(0)
-    seen = Trajectory(rng.integers(20, size=1000), rng.integers(3, size=1000))
-    whole = Counts.from_trajectory(seen, sparse=True)
-    monkeypatch.setattr("romdp.data.counting.CHUNK", 7)
-    assert Counts.from_trajectory(seen, sparse=True) == whole
-    assert whole == Counts.from_trajectory(seen, sparse=False)
+    seen = Trajectory(rng.integers(60, size=20_000), rng.integers(3, size=20_000))
+    sparse = Counts.from_trajectory(seen, sparse=True)
+    assert sparse.transitions.nnz > 4096  # slots of the first table
+    assert sparse == Counts.from_trajectory(seen, sparse=False)
 
 
 def test_a_trajectory_without_known_transitions():

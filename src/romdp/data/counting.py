@@ -1,223 +1,111 @@
-"""The workings behind `romdp.data.counts`: count steps, add observations up to groups, check.
+"""The kernels that count: one step at a time, wherever it comes from.
 
-Arrays that are passed for results are added to in place.
+The compiled simulator, a recorder in somebody's own loop and a stored trajectory are all counted
+here. Arrays are flat: a cell is ``observation * n_actions + action``.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
-from romdp.core.errors import InvalidInputError
-from romdp.core.validation import entry, first_index
-from romdp.data.partition import Partition
-
-Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
-Sparse: TypeAlias = "scipy.sparse.csr_array[np.int64, tuple[int, int]]"
-"""Transitions with one row per pair (observation, action) and one column per observation."""
-Transitions: TypeAlias = "NDArray[np.int64] | scipy.sparse.csr_array[np.int64, tuple[int, int]]"
-
-CHUNK = 2**20  # steps whose sparse transitions are sorted at a time
+from romdp.data.tally import add, is_full
 
 
 @kernel
-def count_visits(observations: Ints, actions: Ints, visits: Ints) -> None:
-    """Count how often each pair occurs."""
-    for t in range(observations.size):
-        visits[observations[t], actions[t]] += 1
-
-
-@kernel
-def add_rewards(
-    observations: Ints, actions: Ints, rewards: Floats, sums: Floats, squares: Floats
+def count_step(
+    cell: int,
+    reward: float,
+    next_owner: int,
+    n_owners: int,
+    visits: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    keys: NDArray[np.int64] | None,
+    pairs: NDArray[np.int64],
+    journal: NDArray[np.int64],
 ) -> None:
-    """Add up the rewards of each pair, and their squares."""
-    for t in range(observations.size):
-        sums[observations[t], actions[t]] += rewards[t]
-        squares[observations[t], actions[t]] += rewards[t] * rewards[t]
+    """Count a visit of ``cell`` (owner * n_actions + action), its reward and its successor.
 
-
-@kernel
-def count_dense(observations: Ints, actions: Ints, following: Ints, transitions: Ints) -> None:
-    """Count where the steps led, leaving out those of which it is unknown (-1)."""
-    for t in range(observations.size):
-        if following[t] >= 0:
-            transitions[observations[t], actions[t], following[t]] += 1
-
-
-def count_sparse(
-    observations: Ints, actions: Ints, following: Ints, n_observations: int, n_actions: int
-) -> Sparse:
-    """Count the distinct transitions, in memory bounded by their number and a chunk of steps."""
-    keys, counts = np.empty(0, np.int64), np.empty(0, np.int64)
-    start = 0
-    while start < len(observations):
-        # A chunk as long as what is kept already: merging then costs no more than sorting it.
-        steps = slice(start, start + max(CHUNK, len(keys)))
-        start = steps.stop
-        known = following[steps] >= 0
-        pairs = observations[steps][known] * n_actions + actions[steps][known]
-        new = pairs * n_observations + following[steps][known]
-        keys, counts = add_up(
-            np.concatenate([keys, new]), np.concatenate([counts, np.ones(len(new), np.int64)])
-        )
-    rows, columns = np.divmod(keys, n_observations)
-    return gather(rows, columns, counts, (n_observations * n_actions, n_observations))
-
-
-def add_up(keys: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Sort the keys and add up the counts of equal ones."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    if len(first) == 0:
-        return ordered, counts
-    return ordered[first], np.add.reduceat(counts[order], first)
-
-
-@kernel
-def group_pairs(values: NDArray[np.generic], labels: Ints, out: NDArray[np.generic]) -> None:
-    """Add the rows of observations up to rows of groups, leaving out those without a group."""
-    for y in range(labels.size):
-        if labels[y] >= 0:
-            for a in range(values.shape[1]):
-                out[labels[y], a] += values[y, a]
-
-
-@kernel
-def group_dense(transitions: Ints, visits: Ints, labels: Ints, out: Ints) -> None:
-    """Add transitions of observations up to transitions of groups, in one pass."""
-    n_observations, n_actions = visits.shape
-    for y in range(n_observations):
-        if labels[y] < 0:
-            continue
-        for a in range(n_actions):
-            if visits[y, a] == 0:
-                continue
-            row = transitions[y, a]
-            total = out[labels[y], a]
-            for y2 in range(n_observations):
-                if labels[y2] >= 0:
-                    total[labels[y2]] += row[y2]
-
-
-@kernel
-def _group_stored(
-    counts: Ints, columns: NDArray[Any], row_starts: NDArray[Any], labels: Ints, out: Ints
-) -> None:
-    """Add sparse transitions up to an array of transitions of groups."""
-    n_actions = out.shape[1]
-    for row in range(row_starts.size - 1):
-        source = labels[row // n_actions]
-        if source < 0:
-            continue
-        total = out[source, row % n_actions]
-        for i in range(row_starts[row], row_starts[row + 1]):
-            target = labels[columns[i]]
-            if target >= 0:
-                total[target] += counts[i]
-
-
-def group_sparse(
-    transitions: Sparse, labels: Ints, n_groups: int, n_actions: int, keep_sparse: bool
-) -> Transitions:
-    """Add sparse transitions up to transitions of groups, linearly in the number stored."""
-    if not keep_sparse:
-        out = np.zeros((n_groups, n_actions, n_groups), np.int64)
-        _group_stored(transitions.data, transitions.indices, transitions.indptr, labels, out)
-        return out
-    matrix = transitions.tocoo()
-    pairs, following = matrix.coords
-    source, target = labels[pairs // n_actions], labels[following]
-    kept = (source >= 0) & (target >= 0)
-    rows = (source * n_actions + pairs % n_actions)[kept]
-    return gather(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
-
-
-@kernel
-def _fill_rows(
-    array: Ints, indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Ints
-) -> None:
-    """Write what is not zero as sparse rows; there is room for all of it."""
-    end = 0
-    for row in range(array.shape[0]):
-        for column in range(array.shape[1]):
-            if array[row, column] != 0:
-                indices[end] = column
-                data[end] = array[row, column]
-                end += 1
-        indptr[row + 1] = end
-
-
-def compress(array: Ints) -> Sparse:
-    """Turn an array into sparse rows; an agent does it at every epoch.
-
-    SciPy's own conversion goes through lists of coordinates and sorts: six times as slow.
+    A negative ``next_owner`` is unknown: the step counts its reward and no transition.
     """
-    n_entries = int(np.count_nonzero(array))
-    indptr = np.zeros(array.shape[0] + 1, np.int32)
-    indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.int64)
-    _fill_rows(array, indptr, indices, data)
-    matrix: Sparse = scipy.sparse.csr_array((data, indices, indptr), shape=array.shape)
-    return matrix
+    visits[cell] += 1
+    sums[cell] += reward
+    squares[cell] += reward * reward
+    if next_owner >= 0:
+        add(keys, pairs, journal, cell * n_owners + next_owner)
 
 
-def gather(rows: Ints, columns: Ints, values: Ints, shape: tuple[int, int]) -> Sparse:
-    """Build sorted sparse rows, adding up the values of equal places."""
-    matrix: Sparse = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
-    matrix.sum_duplicates()
-    return matrix
+@kernel
+def owner_of(owners: NDArray[np.int64] | None, observation: int) -> int:
+    """Return the group that an observation is counted under: itself unless there are ``owners``."""
+    if owners is None:
+        return observation
+    return owners[observation] if observation >= 0 else -1
 
 
-def refuse_negative(name: str, array: NDArray[Any]) -> None:
-    """Raise an error that names the first negative entry, if there is one."""
-    bad = array < 0
-    if bad.any():
-        index = first_index(bad)
-        raise InvalidInputError(f"{entry(name, index)} is {array[index]}; it must not be negative")
+@kernel
+def count_triple(
+    previous: int,
+    observation: int,
+    next_observation: int,
+    groups: NDArray[np.int64] | None,
+    n_groups: int,
+    keys: NDArray[np.int64] | None,
+    triples: NDArray[np.int64],
+    journal: NDArray[np.int64],
+) -> int:
+    """Count (previous group, group, next group); returns the previous group of the next step.
+
+    ``groups`` is None while nobody watches triples; the kernel is then empty. A negative
+    ``previous`` or ``next_observation`` is unknown, and a negative group is that of an
+    observation without one: neither makes a triple.
+    """
+    if groups is None:
+        return -1
+    if next_observation < 0:
+        return -1
+    middle: int = groups[observation]
+    following: int = groups[next_observation]
+    if previous >= 0 and middle >= 0 and following >= 0:
+        add(keys, triples, journal, (previous * n_groups + middle) * n_groups + following)
+    return middle
 
 
-def refuse_negative_sparse(matrix: Sparse, n_actions: int) -> None:
-    """Raise an error that names the first negative transition, if there is one."""
-    bad = np.flatnonzero(matrix.data < 0)
-    if len(bad):
-        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-        where = entry("transitions", (*divmod(row, n_actions), matrix.indices[bad[0]]))
-        raise InvalidInputError(f"{where} is {matrix.data[bad[0]]}; it must not be negative")
+@kernel
+def count_steps(
+    start: int,
+    observations: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64] | None,
+    following: NDArray[np.int64],
+    n_observations: int,
+    n_actions: int,
+    visits: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    keys: NDArray[np.int64] | None,
+    pairs: NDArray[np.int64],
+    journal: NDArray[np.int64],
+) -> int:
+    """Count the steps of a trajectory from ``start`` on, until all are counted or a table is full.
 
-
-def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Sparse:
-    """Copy sparse transitions to sorted rows without duplicates or stored zeros."""
-    shape = (n_observations * n_actions, n_observations)
-    if transitions.shape != shape:
-        raise InvalidInputError(
-            f"sparse transitions have shape {transitions.shape}; they must be {shape}: "
-            "(n_observations * n_actions, n_observations)"
+    Returns where to go on; ``rewards`` is None where they are unknown.
+    """
+    for t in range(start, observations.size):
+        if is_full(keys, journal):
+            return t
+        cell = observations[t] * n_actions + actions[t]
+        reward = 0.0 if rewards is None else rewards[t]
+        count_step(
+            cell,
+            reward,
+            following[t],
+            n_observations,
+            visits,
+            sums,
+            squares,
+            keys,
+            pairs,
+            journal,
         )
-    if transitions.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"transitions holds {transitions.dtype} entries; pass whole numbers"
-        )
-    matrix: Sparse = scipy.sparse.csr_array(transitions, dtype=np.int64, copy=True)
-    refuse_negative_sparse(matrix, n_actions)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
-
-
-def check_groups(partition: Partition, n_observations: int) -> None:
-    """Check that a partition groups what was counted, and some of it at all."""
-    if not isinstance(partition, Partition):
-        raise InvalidInputError(
-            f"a {type(partition).__name__} is no grouping; wrap labels as romdp.Partition(labels)"
-        )
-    if partition.n_observations != n_observations:
-        raise InvalidInputError(
-            f"the partition has {partition.n_observations} observations, what was counted has "
-            f"{n_observations}; the two must agree"
-        )
-    if partition.n_clusters == 0:
-        raise InvalidInputError("the partition has no group; at least one observation needs one")
+    return observations.size

@@ -22,32 +22,32 @@ from romdp.core.validation import (
     whole_array,
     whole_number,
 )
-from romdp.data.counting import (
+from romdp.data.counting import count_steps
+from romdp.data.partition import Partition
+from romdp.data.tally import Tally
+from romdp.data.trajectory import Trajectory
+from romdp.data.transitions import (
     Floats,
     Ints,
     Sparse,
     Transitions,
-    add_rewards,
     check_groups,
     checked_sparse,
     compress,
-    count_dense,
-    count_sparse,
-    count_visits,
     gather,
     group_dense,
     group_pairs,
     group_sparse,
+    is_large,
+    refuse_large,
     refuse_negative,
     refuse_negative_sparse,
+    transition_arrays,
+    transitions_from_arrays,
 )
-from romdp.data.partition import Partition
-from romdp.data.tally import DENSE_LIMIT
-from romdp.data.trajectory import Trajectory
 
 _PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then takes 2 GiB
 _LARGEST = 2**53  # of a count: exact as a float, and sums of many of them do not overflow
-_CSR_PARTS = ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -187,12 +187,12 @@ class Counts:
                 f"{_PAIR_LIMIT:,} pairs; number the observations that occur from 0 without gaps"
             )
         transitions: Transitions
-        if _is_large(*pairs) if sparse is None else sparse:
+        if is_large(*pairs) if sparse is None else sparse:
             transitions = scipy.sparse.csr_array(
                 (n_observations * n_actions, n_observations), dtype=np.int64
             )
         else:
-            _refuse_large(*pairs)
+            refuse_large(*pairs)
             transitions = np.zeros((*pairs, n_observations), np.int64)
         return cls._make(np.zeros(pairs, np.int64), transitions, np.zeros(pairs), np.zeros(pairs))
 
@@ -202,27 +202,35 @@ class Counts:
 
         Where the transitions are sparse, memory is bounded by the number of distinct ones.
         """
-        zeros = cls.zeros(trajectory.n_observations, trajectory.n_actions, sparse=sparse)
-        visits = zeros.visits.copy()
-        sums, squares = zeros.reward_sums.copy(), zeros.reward_squares.copy()
-        count_visits(trajectory.observations, trajectory.actions, visits)
-        if trajectory.rewards is not None:
-            add_rewards(
-                trajectory.observations, trajectory.actions, trajectory.rewards, sums, squares
+        sizes = (trajectory.n_observations, trajectory.n_actions)
+        zeros = cls.zeros(*sizes, sparse=sparse)
+        visits = zeros.visits.ravel().copy()
+        sums, squares = np.zeros(visits.size), np.zeros(visits.size)
+        tally = Tally(visits.size * sizes[0], hashed=zeros.is_sparse)
+        done = 0
+        while done < trajectory.n_steps:
+            tally.make_room()
+            done = count_steps(
+                done,
+                trajectory.observations,
+                trajectory.actions,
+                trajectory.rewards,
+                trajectory.next_observations,
+                *sizes,
+                visits,
+                sums,
+                squares,
+                tally.keys,
+                tally.counts,
+                tally.journal,
             )
-            if not np.isfinite(squares).all():
-                raise InvalidInputError(
-                    f"the squares of rewards up to {np.abs(trajectory.rewards).max():g} are too "
-                    "large for a float; rescale the rewards"
-                )
-        moves = (trajectory.observations, trajectory.actions, trajectory.next_observations)
-        transitions: Transitions
-        if isinstance(zeros.transitions, np.ndarray):
-            transitions = np.zeros_like(zeros.transitions)
-            count_dense(*moves, transitions)
-        else:
-            transitions = count_sparse(*moves, zeros.n_observations, zeros.n_actions)
-        return cls._make(visits, transitions, sums, squares)
+        if trajectory.rewards is not None and not np.isfinite(squares).all():
+            raise InvalidInputError(
+                f"the squares of rewards up to {np.abs(trajectory.rewards).max():g} are too "
+                "large for a float; rescale the rewards"
+            )
+        counted = tally.counts if tally.is_dense else tally.items(ordered=False)
+        return cls.from_cells(*sizes, visits, counted, sums, squares)
 
     @property
     def n_observations(self) -> int:
@@ -279,41 +287,46 @@ class Counts:
         """Return the same counts with the transitions as an array, if that is not too large."""
         if isinstance(self.transitions, np.ndarray):
             return self
-        _refuse_large(self.n_observations, self.n_actions)
+        refuse_large(self.n_observations, self.n_actions)
         shape = (self.n_observations, self.n_actions, self.n_observations)
         transitions = self.transitions.toarray().reshape(shape)
         return self._make(self.visits, transitions, self.reward_sums, self.reward_squares)
 
-    def group(self, partition: Partition) -> "Counts":
+    def group(self, partition: Partition, transitions: Transitions | None = None) -> "Counts":
         """Count groups instead of observations.
 
         What happened at observations without a group is left out. A step that led into one
         keeps its visit and its reward and loses its transition, as if truncated. The transitions
         become an array as soon as there are few enough groups. If every observation is a group
         of its own the result is these counts themselves, not a copy.
+
+        Parameters
+        ----------
+        partition
+            The groups.
+        transitions
+            The transitions of the groups, if somebody has added them up already.
         """
         check_groups(partition, self.n_observations)
         if partition.is_identity:
             return self
-        n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
-        transitions: Transitions
-        if isinstance(self.transitions, np.ndarray):
-            transitions = np.zeros((n_groups, n_actions, n_groups), np.int64)
-            group_dense(self.transitions, self.visits, labels, transitions)
-        else:
-            large = _is_large(n_groups, n_actions)
-            transitions = group_sparse(self.transitions, labels, n_groups, n_actions, large)
-        return self.group_with(partition, transitions)
-
-    def group_with(self, partition: Partition, transitions: Transitions) -> "Counts":
-        """Count groups whose transitions somebody else has added up."""
-        check_groups(partition, self.n_observations)
+        if transitions is None:
+            transitions = self._group_transitions(partition)
         visits = np.zeros((partition.n_clusters, self.n_actions), np.int64)
         sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
         group_pairs(self.visits, partition.labels, visits)
         group_pairs(self.reward_sums, partition.labels, sums)
         group_pairs(self.reward_squares, partition.labels, squares)
         return Counts._make(visits, transitions, sums, squares)
+
+    def _group_transitions(self, partition: Partition) -> Transitions:
+        n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
+        if isinstance(self.transitions, np.ndarray):
+            transitions = np.zeros((n_groups, n_actions, n_groups), np.int64)
+            group_dense(self.transitions, self.visits, labels, transitions)
+            return transitions
+        large = is_large(n_groups, n_actions)
+        return group_sparse(self.transitions, labels, n_groups, n_actions, large)
 
     def __add__(self, other: "Counts") -> "Counts":
         if not isinstance(other, Counts):
@@ -376,29 +389,18 @@ class Counts:
             "reward_sums": self.reward_sums,
             "reward_squares": self.reward_squares,
         }
-        if isinstance(self.transitions, np.ndarray):
-            return {**arrays, "transitions": self.transitions}
-        parts = {f"transitions_{name}": getattr(self.transitions, name) for name in _CSR_PARTS}
-        return {**arrays, **parts}
+        return {**arrays, **transition_arrays(self.transitions)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Counts":
-        """Rebuild counts from what `arrays` returned."""
+        """Rebuild counts from what `arrays` returned; they are checked like any input."""
         try:
             visits, sums, squares = (
                 arrays[name] for name in ("visits", "reward_sums", "reward_squares")
             )
-            if "transitions" in arrays:
-                return cls(visits, arrays["transitions"], sums, squares)
-            parts = tuple(arrays[f"transitions_{name}"] for name in _CSR_PARTS)
+            return cls(visits, transitions_from_arrays(arrays, visits.shape), sums, squares)
         except KeyError as error:
             raise InvalidInputError(f"the arrays of the counts lack {error}") from None
-        try:
-            matrix = scipy.sparse.csr_array(parts, shape=(visits.size, visits.shape[0]))
-            matrix.check_format(full_check=True)
-        except (ValueError, TypeError, IndexError) as error:
-            raise InvalidInputError(f"the sparse transitions are damaged: {error}") from None
-        return cls(visits, matrix, sums, squares)
 
     def _comparable(self, other: "Counts") -> tuple[Any, Any]:
         """Return the transitions of both in one form: arrays if both are, else sparse."""
@@ -424,19 +426,6 @@ class Counts:
                 f"{entry('visits', index)} is {self.visits[index]}, but {led[index]} transitions "
                 "start there; visits must be at least the sum of transitions over the last axis"
             )
-
-
-def _is_large(n_observations: int, n_actions: int) -> bool:
-    return n_observations * n_actions * n_observations > DENSE_LIMIT
-
-
-def _refuse_large(n_observations: int, n_actions: int) -> None:
-    if _is_large(n_observations, n_actions):
-        raise TooLargeError(
-            f"transitions between {n_observations:,} observations under {n_actions:,} actions "
-            f"would be {n_observations * n_actions * n_observations:,} entries, above the limit "
-            f"of {DENSE_LIMIT:,}; keep them sparse, or group the observations first"
-        )
 
 
 def _check_cells(name: str, array: NDArray[Any], size: int, dtype: type) -> None:

@@ -10,91 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.compiled import kernel
 from romdp.core.stored import Stored
 from romdp.core.validation import freeze
-from romdp.data.counting import gather
+from romdp.data.counting import count_step, count_triple, owner_of
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.data.tally import DENSE_LIMIT, Tally, add
+from romdp.data.tally import Tally
+from romdp.data.transitions import Transitions, gather, group_keys, is_large
 from romdp.data.triples import Triples
-
-
-@kernel
-def count_step(
-    cell: int,
-    reward: float,
-    next_owner: int,
-    n_owners: int,
-    visits: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    keys: NDArray[np.int64] | None,
-    pairs: NDArray[np.int64],
-    journal: NDArray[np.int64],
-) -> None:
-    """Count a visit of ``cell`` (owner * n_actions + action), its reward and its successor.
-
-    A negative ``next_owner`` is unknown: the step counts its reward and no transition.
-    """
-    visits[cell] += 1
-    sums[cell] += reward
-    squares[cell] += reward * reward
-    if next_owner >= 0:
-        add(keys, pairs, journal, cell * n_owners + next_owner)
-
-
-@kernel
-def owner_of(owners: NDArray[np.int64] | None, observation: int) -> int:
-    """Return the group that an observation is counted under: itself unless there are ``owners``."""
-    if owners is None:
-        return observation
-    return owners[observation] if observation >= 0 else -1
-
-
-@kernel
-def count_triple(
-    previous: int,
-    observation: int,
-    next_observation: int,
-    groups: NDArray[np.int64] | None,
-    n_groups: int,
-    keys: NDArray[np.int64] | None,
-    triples: NDArray[np.int64],
-    journal: NDArray[np.int64],
-) -> int:
-    """Count (previous group, group, next group); returns the previous group of the next step.
-
-    ``groups`` is None while nobody watches triples; the kernel is then empty. A negative
-    ``previous`` or ``next_observation`` is unknown, and a negative group is that of an
-    observation without one: neither makes a triple.
-    """
-    if groups is None:
-        return -1
-    if next_observation < 0:
-        return -1
-    middle: int = groups[observation]
-    following: int = groups[next_observation]
-    if previous >= 0 and middle >= 0 and following >= 0:
-        add(keys, triples, journal, (previous * n_groups + middle) * n_groups + following)
-    return middle
-
-
-@kernel
-def _group_keys(
-    keys: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    out: NDArray[np.int64],
-) -> None:
-    """Add keys and their counts, such as those of a hash table, to transitions of groups."""
-    n_owners, n_actions = labels.size, out.shape[1]
-    for slot in range(keys.size):
-        if counts[slot] > 0:
-            cell, following = divmod(keys[slot], n_owners)
-            owner, action = divmod(cell, n_actions)
-            if labels[owner] >= 0 and labels[following] >= 0:
-                out[labels[owner], action, labels[following]] += counts[slot]
 
 
 class HashedCounts(Counts):
@@ -107,25 +30,13 @@ class HashedCounts(Counts):
     _tally: Tally
 
     @classmethod
-    def of_tally(
-        cls,
-        n_owners: int,
-        n_actions: int,
-        visits: NDArray[np.int64],
-        tally: Tally,
-        reward_sums: NDArray[np.float64],
-        reward_squares: NDArray[np.float64],
-    ) -> Self:
+    def of_recorder(cls, recorder: "Recorder") -> Self:
         """Look at the arrays of a recorder; nothing is copied."""
         counts = object.__new__(cls)
-        shape = (n_owners, n_actions)
-        for name, array in (
-            ("visits", visits),
-            ("reward_sums", reward_sums),
-            ("reward_squares", reward_squares),
-        ):
-            object.__setattr__(counts, name, freeze(array.reshape(shape).view()))
-        object.__setattr__(counts, "_tally", tally)
+        for name in ("visits", "reward_sums", "reward_squares"):
+            view = getattr(recorder, name).reshape(-1, recorder.n_actions).view()
+            object.__setattr__(counts, name, freeze(view))
+        object.__setattr__(counts, "_tally", recorder.pairs)
         return counts
 
     def __getattr__(self, name: str) -> Any:
@@ -142,15 +53,13 @@ class HashedCounts(Counts):
         """Whether the transitions are a sparse matrix: always."""
         return True
 
-    def group(self, partition: Partition) -> Counts:
-        """Count groups instead of observations; see `Counts.group`."""
-        size, actions = partition.n_clusters, self.n_actions
-        keys = self._tally.keys
-        if keys is None or partition.is_identity or size * actions * size > DENSE_LIMIT:
-            return super().group(partition)
-        transitions = np.zeros((size, actions, size), np.int64)
-        _group_keys(keys, self._tally.counts, partition.labels, transitions)
-        return self.group_with(partition, transitions)
+    def _group_transitions(self, partition: Partition) -> Transitions:
+        size, keys = partition.n_clusters, self._tally.keys
+        if keys is None or is_large(size, self.n_actions):
+            return super()._group_transitions(partition)
+        transitions = np.zeros((size, self.n_actions, size), np.int64)
+        group_keys(keys, self._tally.counts, partition.labels, transitions)
+        return transitions
 
 
 _MOST_VISITS = 2**53  # exact as a float, and sums of many of them do not overflow
@@ -243,11 +152,16 @@ class Recorder:
     @property
     def counts(self) -> Counts:
         """The pair counts so far: a live view, until the next step, not a copy."""
-        cells = (self.n_owners, self.n_actions, self.visits)
-        rewards = (self.reward_sums, self.reward_squares)
-        if self.pairs.is_dense:
-            return Counts.from_cells(*cells, self.pairs.counts, *rewards)
-        return HashedCounts.of_tally(*cells, self.pairs, *rewards)
+        if not self.pairs.is_dense:
+            return HashedCounts.of_recorder(self)
+        return Counts.from_cells(
+            self.n_owners,
+            self.n_actions,
+            self.visits,
+            self.pairs.counts,
+            self.reward_sums,
+            self.reward_squares,
+        )
 
     def group(self, partition: Partition) -> Counts:
         """Count groups instead of observations, like ``counts.group(partition)``.
@@ -259,8 +173,8 @@ class Recorder:
         counts, noted, known = self.counts, self.pairs.noted(), self._grouped
         if known is not None and noted is not None and known[0] == partition:
             transitions = known[1].copy()
-            _group_keys(noted, np.ones_like(noted), partition.labels, transitions)
-            grouped = counts.group_with(partition, transitions)
+            group_keys(noted, np.ones_like(noted), partition.labels, transitions)
+            grouped = counts.group(partition, transitions)
         else:
             grouped = counts.group(partition)
         self._grouped = None

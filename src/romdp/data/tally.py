@@ -102,16 +102,19 @@ class Tally:
     n_keys
         How many keys there could be; beyond `DENSE_LIMIT` only those that occur take memory
         (about 24 bytes each).
+    hashed
+        Whether to use a hash table; by default if the keys are too many for an array.
     """
 
-    def __init__(self, n_keys: int) -> None:
+    def __init__(self, n_keys: int, hashed: bool | None = None) -> None:
         if n_keys > np.iinfo(np.int64).max:
             raise TooLargeError(f"{n_keys:.3g} possible keys do not fit in 64 bits")
         self.n_keys = n_keys
         self.keys: NDArray[np.int64] | None = None
-        self.counts = np.zeros(n_keys if n_keys <= DENSE_LIMIT else 0, np.int64)
+        hashed = n_keys > DENSE_LIMIT if hashed is None else hashed
+        self.counts = np.zeros(0 if hashed else n_keys, np.int64)
         self.journal = np.zeros(1, np.int64)
-        if n_keys > DENSE_LIMIT:
+        if hashed:
             self._new_table(_SMALLEST_TABLE)
 
     @property

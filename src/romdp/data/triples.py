@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import freeze, whole_array, whole_number
-from romdp.data.counting import check_groups
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.data.transitions import check_groups
 
 _COLUMNS = ("previous", "middle", "action", "next", "count")
 _SIZES = ("n_observations", "n_actions")

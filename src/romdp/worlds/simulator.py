@@ -28,7 +28,8 @@ from romdp.core.validation import (
     whole_number,
 )
 from romdp.data.budget import FOREVER, Budget, is_spent, spend
-from romdp.data.recorder import Recorder, count_step, count_triple, owner_of
+from romdp.data.counting import count_step, count_triple, owner_of
+from romdp.data.recorder import Recorder
 from romdp.data.tally import is_full
 from romdp.data.trajectory import Trajectory
 from romdp.exact.mdp import MDP, REWARD_LAWS

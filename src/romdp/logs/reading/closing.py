@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import freeze, real_number
-from romdp.data.counting import add_up
 from romdp.data.counts import Counts
 from romdp.data.tally import DENSE_LIMIT
 from romdp.data.trajectory import Trajectory
+from romdp.data.transitions import add_up
 from romdp.logs.reading.linking import OBSERVATION_BITS, renamed, unpacked
 from romdp.logs.reading.names import Floats, Ints, mix
 from romdp.logs.reading.partial import BLOCK, Partial

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.data.counting import add_up
 from romdp.data.tally import Tally
+from romdp.data.transitions import add_up
 from romdp.logs.reading.columns import Columns, Place, flags, numbers, ordered
 from romdp.logs.reading.episodes import Episodes
 from romdp.logs.reading.linking import (

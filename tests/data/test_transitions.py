@@ -1,4 +1,4 @@
-"""The workings behind the counts: what the tests of `Counts` do not reach."""
+"""Transitions: what the tests of `Counts` do not reach."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from romdp.core.errors import InvalidInputError
-from romdp.data.counting import add_up, count_sparse, gather, group_dense, refuse_negative
+from romdp.data.transitions import add_up, gather, group_dense, refuse_negative
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 10**15)), max_size=20))
@@ -20,12 +20,6 @@ def test_add_up_against_a_counter(items):
     keys, counts = add_up(columns[:, 0], columns[:, 1])
     assert keys.tolist() == sorted({key for key, _ in items})
     assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == dict(expected)
-
-
-def test_sparse_counting_of_nothing_known():
-    matrix = count_sparse(np.array([0, 1]), np.array([0, 0]), np.array([-1, -1]), 2, 1)
-    assert matrix.shape == (2, 2)
-    assert matrix.nnz == 0
 
 
 def test_gather_keeps_large_counts_exact():

@@ -1,0 +1,235 @@
+"""Transitions as an array, as sparse rows or as keys: put into rows, added up to groups, checked.
+
+Kernels add to the arrays that are passed for their results.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.errors import InvalidInputError, TooLargeError
+from romdp.core.validation import entry, first_index
+from romdp.data.partition import Partition
+from romdp.data.tally import DENSE_LIMIT
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Sparse: TypeAlias = "scipy.sparse.csr_array[np.int64, tuple[int, int]]"
+"""Transitions with one row per pair (observation, action) and one column per observation."""
+Transitions: TypeAlias = "NDArray[np.int64] | scipy.sparse.csr_array[np.int64, tuple[int, int]]"
+
+_CSR_PARTS = ("data", "indices", "indptr")
+
+
+def add_up(keys: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Sort the keys and add up the counts of equal ones."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    if len(first) == 0:
+        return ordered, counts
+    return ordered[first], np.add.reduceat(counts[order], first)
+
+
+@kernel
+def group_pairs(values: NDArray[np.generic], labels: Ints, out: NDArray[np.generic]) -> None:
+    """Add the rows of observations up to rows of groups, leaving out those without a group."""
+    for y in range(labels.size):
+        if labels[y] >= 0:
+            for a in range(values.shape[1]):
+                out[labels[y], a] += values[y, a]
+
+
+@kernel
+def group_dense(transitions: Ints, visits: Ints, labels: Ints, out: Ints) -> None:
+    """Add transitions of observations up to transitions of groups, in one pass."""
+    n_observations, n_actions = visits.shape
+    for y in range(n_observations):
+        if labels[y] < 0:
+            continue
+        for a in range(n_actions):
+            if visits[y, a] == 0:
+                continue
+            row = transitions[y, a]
+            total = out[labels[y], a]
+            for y2 in range(n_observations):
+                if labels[y2] >= 0:
+                    total[labels[y2]] += row[y2]
+
+
+@kernel
+def _group_stored(
+    counts: Ints, columns: NDArray[Any], row_starts: NDArray[Any], labels: Ints, out: Ints
+) -> None:
+    """Add sparse transitions up to an array of transitions of groups."""
+    n_actions = out.shape[1]
+    for row in range(row_starts.size - 1):
+        source = labels[row // n_actions]
+        if source < 0:
+            continue
+        total = out[source, row % n_actions]
+        for i in range(row_starts[row], row_starts[row + 1]):
+            target = labels[columns[i]]
+            if target >= 0:
+                total[target] += counts[i]
+
+
+@kernel
+def group_keys(
+    keys: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    out: NDArray[np.int64],
+) -> None:
+    """Add keys and their counts, such as those of a hash table, to transitions of groups."""
+    n_observations, n_actions = labels.size, out.shape[1]
+    for slot in range(keys.size):
+        if counts[slot] > 0:
+            cell, following = divmod(keys[slot], n_observations)
+            observation, action = divmod(cell, n_actions)
+            if labels[observation] >= 0 and labels[following] >= 0:
+                out[labels[observation], action, labels[following]] += counts[slot]
+
+
+def group_sparse(
+    transitions: Sparse, labels: Ints, n_groups: int, n_actions: int, keep_sparse: bool
+) -> Transitions:
+    """Add sparse transitions up to transitions of groups, linearly in the number stored."""
+    if not keep_sparse:
+        out = np.zeros((n_groups, n_actions, n_groups), np.int64)
+        _group_stored(transitions.data, transitions.indices, transitions.indptr, labels, out)
+        return out
+    matrix = transitions.tocoo()
+    pairs, following = matrix.coords
+    source, target = labels[pairs // n_actions], labels[following]
+    kept = (source >= 0) & (target >= 0)
+    rows = (source * n_actions + pairs % n_actions)[kept]
+    return gather(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
+
+
+@kernel
+def _fill_rows(
+    array: Ints, indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Ints
+) -> None:
+    """Write what is not zero as sparse rows; there is room for all of it."""
+    end = 0
+    for row in range(array.shape[0]):
+        for column in range(array.shape[1]):
+            if array[row, column] != 0:
+                indices[end] = column
+                data[end] = array[row, column]
+                end += 1
+        indptr[row + 1] = end
+
+
+def compress(array: Ints) -> Sparse:
+    """Turn an array into sparse rows; an agent does it at every epoch.
+
+    SciPy's own conversion goes through lists of coordinates and sorts: six times as slow.
+    """
+    n_entries = int(np.count_nonzero(array))
+    indptr = np.zeros(array.shape[0] + 1, np.int32)
+    indices, data = np.empty(n_entries, np.int32), np.empty(n_entries, np.int64)
+    _fill_rows(array, indptr, indices, data)
+    matrix: Sparse = scipy.sparse.csr_array((data, indices, indptr), shape=array.shape)
+    return matrix
+
+
+def gather(rows: Ints, columns: Ints, values: Ints, shape: tuple[int, int]) -> Sparse:
+    """Build sorted sparse rows, adding up the values of equal places."""
+    matrix: Sparse = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def is_large(n_observations: int, n_actions: int) -> bool:
+    """Say whether transitions are too many for an array."""
+    return n_observations * n_actions * n_observations > DENSE_LIMIT
+
+
+def refuse_large(n_observations: int, n_actions: int) -> None:
+    """Raise an error if transitions are too many for an array."""
+    if is_large(n_observations, n_actions):
+        raise TooLargeError(
+            f"transitions between {n_observations:,} observations under {n_actions:,} actions "
+            f"would be {n_observations * n_actions * n_observations:,} entries, above the limit "
+            f"of {DENSE_LIMIT:,}; keep them sparse, or group the observations first"
+        )
+
+
+def transition_arrays(transitions: Transitions) -> dict[str, NDArray[Any]]:
+    """Return plain arrays for a file, as `transitions_from_arrays` takes them."""
+    if isinstance(transitions, np.ndarray):
+        return {"transitions": transitions}
+    return {f"transitions_{name}": getattr(transitions, name) for name in _CSR_PARTS}
+
+
+def transitions_from_arrays(
+    arrays: Mapping[str, NDArray[Any]], pairs: tuple[int, ...]
+) -> NDArray[Any] | Sparse:
+    """Rebuild transitions of so many (observations, actions); sparse rows are checked."""
+    if "transitions" in arrays:
+        return arrays["transitions"]
+    parts = tuple(arrays[f"transitions_{name}"] for name in _CSR_PARTS)
+    try:
+        shape = (int(np.prod(pairs, dtype=np.int64)), pairs[0])
+        matrix: Sparse = scipy.sparse.csr_array(parts, shape=shape)
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise InvalidInputError(f"the sparse transitions are damaged: {error}") from None
+    return matrix
+
+
+def refuse_negative(name: str, array: NDArray[Any]) -> None:
+    """Raise an error that names the first negative entry, if there is one."""
+    bad = array < 0
+    if bad.any():
+        index = first_index(bad)
+        raise InvalidInputError(f"{entry(name, index)} is {array[index]}; it must not be negative")
+
+
+def refuse_negative_sparse(matrix: Sparse, n_actions: int) -> None:
+    """Raise an error that names the first negative transition, if there is one."""
+    bad = np.flatnonzero(matrix.data < 0)
+    if len(bad):
+        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
+        where = entry("transitions", (*divmod(row, n_actions), matrix.indices[bad[0]]))
+        raise InvalidInputError(f"{where} is {matrix.data[bad[0]]}; it must not be negative")
+
+
+def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Sparse:
+    """Copy sparse transitions to sorted rows without duplicates or stored zeros."""
+    shape = (n_observations * n_actions, n_observations)
+    if transitions.shape != shape:
+        raise InvalidInputError(
+            f"sparse transitions have shape {transitions.shape}; they must be {shape}: "
+            "(n_observations * n_actions, n_observations)"
+        )
+    if transitions.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"transitions holds {transitions.dtype} entries; pass whole numbers"
+        )
+    matrix: Sparse = scipy.sparse.csr_array(transitions, dtype=np.int64, copy=True)
+    refuse_negative_sparse(matrix, n_actions)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def check_groups(partition: Partition, n_observations: int) -> None:
+    """Check that a partition groups what was counted, and some of it at all."""
+    if not isinstance(partition, Partition):
+        raise InvalidInputError(
+            f"a {type(partition).__name__} is no grouping; wrap labels as romdp.Partition(labels)"
+        )
+    if partition.n_observations != n_observations:
+        raise InvalidInputError(
+            f"the partition has {partition.n_observations} observations, what was counted has "
+            f"{n_observations}; the two must agree"
+        )
+    if partition.n_clusters == 0:
+        raise InvalidInputError("the partition has no group; at least one observation needs one")
