@@ -292,7 +292,7 @@ class Counts:
         transitions = self.transitions.toarray().reshape(shape)
         return self._make(self.visits, transitions, self.reward_sums, self.reward_squares)
 
-    def group(self, partition: Partition, transitions: Transitions | None = None) -> "Counts":
+    def group(self, partition: Partition, transitions: "Transitions | None" = None) -> "Counts":
         """Count groups instead of observations.
 
         What happened at observations without a group is left out. A step that led into one

@@ -170,7 +170,7 @@ def transition_arrays(transitions: Transitions) -> dict[str, NDArray[Any]]:
 
 def transitions_from_arrays(
     arrays: Mapping[str, NDArray[Any]], pairs: tuple[int, ...]
-) -> NDArray[Any] | Sparse:
+) -> "NDArray[Any] | Sparse":
     """Rebuild transitions of so many (observations, actions); sparse rows are checked."""
     if "transitions" in arrays:
         return arrays["transitions"]
