@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from romdp.core.errors import InvalidInputError, TooLargeError
-from romdp.data import counts as counts_module
+from romdp.data import transitions as transitions_module
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
@@ -177,7 +177,7 @@ def test_grouping_twice_is_grouping_by_the_composition(x, p, data):
 @given(counted, partitions)
 def test_groups_of_sparse_counts_can_stay_sparse(x, p):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts_module, "DENSE_LIMIT", 0)
+        patch.setattr(transitions_module, "DENSE_LIMIT", 0)
         grouped = x.sparse().group(p)
     if not p.is_identity:
         assert grouped.is_sparse
