@@ -264,3 +264,16 @@ def test_the_command_is_installed():
     assert os.stat(script).st_mode & stat.S_IXUSR
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"romdp {romdp.__version__}\n"
+
+
+def test_a_world_of_version_0_1_is_called_unverified(tmp_path, world_file):
+    result = run("inspect", "--brief", world_file)
+    assert "not verified" not in result.output
+    with np.load(world_file) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    header = json.loads(arrays.pop("romdp").tobytes())
+    del header["sha256"]
+    np.savez(world_file, romdp=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    result = run("inspect", "--brief", world_file)
+    assert result.exit_code == 0
+    assert "carries no checksum, so it is not verified" in result.stderr

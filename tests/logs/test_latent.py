@@ -118,6 +118,7 @@ def test_facts_are_plain_data(model):
         for action in state["actions"]:
             assert sum(action["leads_to"]) == pytest.approx(1)
             assert -4 <= action["reward"] <= 6
+    assert len(facts["margins"]["doubtful"]) == 15
     assert len(facts["checks"]) == len(model.checks)
 
 
