@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from romdp.data.counts import Counts
-from romdp.logs.model.estimate import bounds, estimate
+from romdp.logs.model.estimate import estimate, gain_bounds
 from romdp.planning.confidence import Hoeffding
 
 
@@ -59,7 +59,7 @@ def test_gains_are_in_order(scale):
     sums = rng.random((4, 3)) * visits
     counts = Counts(visits, transitions, sums, sums)
     found = estimate(counts, np.ones(4, int))
-    open_ = bounds(counts, found, Hoeffding(scale=scale), 0.05)
+    open_ = gain_bounds(counts, found, Hoeffding(scale=scale), 0.05)
     low, middle, high = open_.pessimistic.gain, found.mdp.gain, open_.optimistic_gain
     assert low <= middle + 1e-4
     assert middle <= high + 1e-2

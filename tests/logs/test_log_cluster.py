@@ -9,7 +9,7 @@ from romdp.logs.reading import counting
 from romdp.logs.reading.cluster import joined
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs, count_stretch
-from romdp.logs.reading.partial import Settings
+from romdp.logs.reading.partial import LogSettings
 from romdp.logs.reading.sources import open_source
 
 COLUMNS = Columns("page", "offer", "paid", "user")
@@ -69,7 +69,7 @@ def test_a_cluster_counts_the_same(files, n_workers):
 def test_joining_leaves_both_as_they_were(files):
     folder, _ = files
     pieces = open_source(folder)
-    settings = Settings(COLUMNS)
+    settings = LogSettings(COLUMNS)
     first, second = count_stretch(pieces[:5], settings), count_stretch(pieces[5:], settings)
     once, twice = joined(first, second), joined(first, second)
     np.testing.assert_array_equal(once.transitions()[1], twice.transitions()[1])

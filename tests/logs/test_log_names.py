@@ -6,7 +6,7 @@ import pytest
 
 from romdp.core.errors import InvalidInputError
 from romdp.logs.reading.columns import Place
-from romdp.logs.reading.names import Numbering, coded, digests, mix
+from romdp.logs.reading.names import Names, coded, digests, mix
 
 HERE = Place("log.csv", 100)
 
@@ -27,7 +27,7 @@ def batch(**columns):
     ],
 )
 def test_names_are_numbered_by_first_appearance(values):
-    numbering = Numbering("x", 10, "observation")
+    numbering = Names("x", 10, "observation")
     found = numbering.encode(coded(batch(x=values), "x", HERE))
     assert numbering.names == list(dict.fromkeys(values))
     assert [numbering.names[i] for i in found] == values
@@ -45,7 +45,7 @@ def test_types_that_need_a_cast():
 
 def test_unused_entries_of_a_dictionary_get_no_number():
     array = pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(["a", "b", "c"]))
-    numbering = Numbering("x", 10, "observation")
+    numbering = Names("x", 10, "observation")
     assert numbering.encode(coded(batch(x=array), "x", HERE)).tolist() == [0, 1]
     assert numbering.names == ["c", "a"]
 

@@ -74,7 +74,7 @@ class Bounds:
     cautious: Worst
 
 
-def bounds(counts: Counts, found: Estimate, confidence: Hoeffding, delta: float) -> Bounds:
+def gain_bounds(counts: Counts, found: Estimate, confidence: Hoeffding, delta: float) -> Bounds:
     """Compute what the confidence set of the counts leaves open."""
     t = max(1, counts.n_steps)
     widths = confidence.widths(counts, t, delta)

@@ -15,7 +15,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.exact.mdp import MDP
 from romdp.logs.model.checks import Check, check_model
-from romdp.logs.model.estimate import Bounds, Estimate, bounds, estimate
+from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
 from romdp.logs.model.evaluation import HeldOut
 from romdp.planning.confidence import Hoeffding
 
@@ -111,7 +111,7 @@ class LatentModel:
 
     @cached_property
     def _bounds(self) -> Bounds:
-        return bounds(self.counts, self._estimate, self.confidence, self.delta)
+        return gain_bounds(self.counts, self._estimate, self.confidence, self.delta)
 
     @property
     def mdp(self) -> MDP:

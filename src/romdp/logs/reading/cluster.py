@@ -9,7 +9,7 @@ from typing import Any
 
 from romdp.core.errors import InvalidInputError
 from romdp.logs.reading.counting import count_stretch
-from romdp.logs.reading.partial import Partial, Settings
+from romdp.logs.reading.partial import LogSettings, Partial
 from romdp.logs.reading.pieces import Piece, TablePiece
 
 STRETCHES_PER_WORKER = 4
@@ -19,7 +19,7 @@ STRETCHES_PER_WORKER = 4
 def count_on_cluster(
     client: Any,
     stretches: Sequence[tuple[list[Piece], int]],
-    settings: Settings,
+    settings: LogSettings,
     batch_rows: int,
 ) -> Partial:
     """Count stretches in parallel and join neighbours pairwise until one is left.

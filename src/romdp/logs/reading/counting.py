@@ -13,12 +13,12 @@ from romdp.core.validation import choice, real_number, whole_number
 from romdp.logs.reading.closing import ENDS, LogCounts, finish
 from romdp.logs.reading.columns import Columns, Place, kind_of
 from romdp.logs.reading.linking import ACTION_BITS, OBSERVATION_BITS
-from romdp.logs.reading.partial import Partial, Settings
+from romdp.logs.reading.partial import LogSettings, Partial
 from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, ParquetPiece, Piece
 from romdp.logs.reading.sorting import Sorter
 from romdp.logs.reading.sources import open_source
 
-_Job = tuple[list[Piece], Settings, int, int, Callable[[int], object] | None]
+_Job = tuple[list[Piece], LogSettings, int, int, Callable[[int], object] | None]
 
 _SMALL = 500_000  # rows below which a second worker would only cost
 _MOST_WORKERS = 8
@@ -90,7 +90,7 @@ def count_logs(
         raise InvalidInputError(
             f"column {columns.terminated!r} tells how episodes end; leave ends out"
         )
-    settings = Settings(
+    settings = LogSettings(
         columns,
         whole_number(seed, "seed", 0, 2**62),
         real_number(holdout, "holdout", 0.0, 1.0, open_high=True),
@@ -244,7 +244,7 @@ def _neighbours(pieces: list[Piece]) -> list[Piece]:
 
 def count_stretch(
     pieces: Sequence[Piece],
-    settings: Settings,
+    settings: LogSettings,
     row: int = 0,
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], object] | None = None,
@@ -264,7 +264,7 @@ def count_stretch(
 
 def count_sorted(
     pieces: Sequence[Piece],
-    settings: Settings,
+    settings: LogSettings,
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[int], object] | None = None,
 ) -> Partial:

@@ -102,7 +102,7 @@ def simple_names(array: Any, column: str) -> Any:
     return array
 
 
-class Numbering:
+class Names:
     """Numbers for names, in the order in which they first appear."""
 
     def __init__(self, column: str, most: int, what: str) -> None:

@@ -26,7 +26,7 @@ from romdp.logs.reading.linking import (
     renamed,
     unpacked,
 )
-from romdp.logs.reading.names import Floats, Ints, Numbering, coded, digests, mix
+from romdp.logs.reading.names import Floats, Ints, Names, coded, digests, mix
 from romdp.logs.reading.orders import Orders
 from romdp.logs.reading.pairs import Pairs
 
@@ -39,7 +39,7 @@ AFTER_THE_END = "this episode terminated in an earlier row; give what follows an
 _ALL_KEYS = 2**63 - 1
 
 
-class Rows(NamedTuple):
+class Batch(NamedTuple):
     """A batch as arrays."""
 
     seen: Ints
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LogSettings:
     """How a log is counted; the same for all of its stretches.
 
     Attributes
@@ -79,12 +79,12 @@ class Settings:
 class Partial:
     """Counts of a stretch of a log; see the module."""
 
-    def __init__(self, settings: Settings, label: str = "the log") -> None:
+    def __init__(self, settings: LogSettings, label: str = "the log") -> None:
         columns = settings.columns
         self.settings = settings
         self.label = label
-        self.observations = Numbering(columns.observation, settings.max_observations, "observation")
-        self.actions = Numbering(columns.action or "", settings.max_actions, "action")
+        self.observations = Names(columns.observation, settings.max_observations, "observation")
+        self.actions = Names(columns.action or "", settings.max_actions, "action")
         self.episodes = Episodes()
         self.limit = int(settings.holdout * 2.0**63)  # episodes that rank below are held out
         self.n_rows = 0
@@ -122,7 +122,7 @@ class Partial:
             raise place.error(late, str(self.settings.columns.terminated), AFTER_THE_END)
         self.absorb(rows.seen, rows.done, rows.paid, whose)
 
-    def read(self, batch: Any, place: Place) -> Rows:
+    def read(self, batch: Any, place: Place) -> Batch:
         """Check a batch and turn names into numbers."""
         columns = self.settings.columns
         seen = self.observations.encode(coded(batch, columns.observation, place))
@@ -143,7 +143,7 @@ class Partial:
         terminated = None
         if columns.terminated is not None and whose is not None:
             terminated = flags(batch, columns.terminated, place)
-        return Rows(seen, done, paid, whose, order, terminated)
+        return Batch(seen, done, paid, whose, order, terminated)
 
     def mark_ends(self, whose: Ints, terminated: NDArray[np.bool_] | None) -> int:
         """Note which episodes are over; return the first row that comes after an end, or -1.
