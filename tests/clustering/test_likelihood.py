@@ -92,6 +92,30 @@ def test_unseen_observations_have_no_group_and_rare_ones_a_low_certainty():
     assert fit.log_odds[24] < 5 < np.sort(fit.log_odds[:24])[2]
 
 
+def test_observations_that_were_never_met_change_nothing():
+    world = random_romdp(4, 3, 24, seed=3, emission_concentration=20)
+    seen = simulate(world, "uniform", 3_000, seed=0)
+    few, many = (
+        Counts.from_trajectory(
+            Trajectory(
+                seen.observations + shift,
+                seen.actions,
+                seen.rewards,
+                n_observations=size,
+                n_actions=3,
+            )
+        )
+        for shift, size in ((0, 24), (7, 500))
+    )
+    mine, theirs = (Likelihood().fit(counts, rng()) for counts in (few, many))
+    assert mine.score == theirs.score
+    np.testing.assert_array_equal(theirs.partition.labels[7:31], mine.partition.labels)
+    assert (np.delete(theirs.partition.labels, np.arange(7, 31)) == -1).all()
+    np.testing.assert_array_equal(theirs.log_odds[7:31], mine.log_odds)
+    again = Likelihood().regroup(Evidence(many), Partition.unseen(500), rng())
+    assert again == theirs.partition
+
+
 def test_the_report():
     counts = counts_of(random_romdp(4, 3, 24, seed=3, emission_concentration=20), 10_000)
     fit = Likelihood().fit(counts, rng())

@@ -10,7 +10,7 @@ states: two groups become one if and only if the data are more probable that way
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -165,9 +165,14 @@ class Likelihood:
         """
         counts = evidence.counts
         _check_start(previous, counts)
-        search = self._search(counts, rng)
-        if len(search.seen) == 0:
+        met = _met(counts)
+        if len(met) == 0:
             return Partition.unseen(counts.n_observations)
+        if len(met) < counts.n_observations:  # what was never met costs nothing
+            inner = replace(evidence, counts=_restrict(counts, met))
+            found = self.regroup(inner, Partition(previous.labels[met]), rng)
+            return _spread(found, met, counts.n_observations)
+        search = self._search(counts, rng)
         known = previous.labels[search.seen]
         if (known < 0).all() or (len(known) > _LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
@@ -194,11 +199,23 @@ class Likelihood:
         """
         if start is not None:
             _check_start(start, counts)
-        search = self._search(counts, rng)
-        if len(search.seen) == 0:
+        met = _met(counts)
+        if len(met) == 0:
             raise InvalidInputError(
                 "the counts are empty: no observation was seen, so none can be grouped"
             )
+        if len(met) < counts.n_observations:
+            known = None if start is None else Partition(start.labels[met])
+            fit = self.fit(_restrict(counts, met), rng, known)
+            log_odds, certainty = np.full((2, counts.n_observations), np.nan)
+            log_odds[met], certainty[met] = fit.log_odds, fit.certainty
+            return replace(
+                fit,
+                partition=_spread(fit.partition, met, counts.n_observations),
+                log_odds=freeze(log_odds),
+                certainty=freeze(certainty),
+            )
+        search = self._search(counts, rng)
         sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
         best = self._spectral_starts(search, sizes)
         if start is not None and (start.labels[search.seen] >= 0).any():
@@ -337,6 +354,27 @@ def _warn(argument: str, remedy: str) -> None:
 
 def _better(first: Grouping, second: Grouping) -> Grouping:
     return second if second.score > first.score else first
+
+
+def _met(counts: Counts) -> NDArray[np.int64]:
+    """List the observations that were visited or reached."""
+    met: NDArray[np.bool_] = np.asarray(counts.visits.any(axis=1))
+    met[counts.matrix().indices] = True
+    return np.flatnonzero(met)
+
+
+def _restrict(counts: Counts, met: NDArray[np.int64]) -> Counts:
+    """Keep some observations alone, renumbered."""
+    labels = np.full(counts.n_observations, -1)
+    labels[met] = np.arange(len(met))
+    return counts.group(Partition(labels))
+
+
+def _spread(found: Partition, met: NDArray[np.int64], n_observations: int) -> Partition:
+    """Take a grouping of some observations back to all; the others have no group."""
+    labels = np.full(n_observations, -1)
+    labels[met] = found.labels
+    return Partition(labels)
 
 
 def _check_start(start: Partition, counts: Counts) -> None:
