@@ -2,10 +2,10 @@
 
 python benchmarks/sl_ucrl.py PART [--out DIR] [--workers N]
 
-PART is one of: ablation (each part of SL-UCRL alone, in pairs and together), main (10^6 steps,
-scale 0.1), long (10^7 steps), full-scale (scale 1, 10^8 steps),
-scales (how the results depend on the scale), hard (emission concentration 1), random-mdps,
-two-phase, cost (calls and time of the planner).
+PART is one of: ablation (each part of SL-UCRL alone, in pairs and together), stress (`Homogeneity`
+in worlds where it might merge falsely), main (10^6 steps, scale 0.1), long (10^7 steps), full-scale
+(scale 1, 10^8 steps), scales (how the results depend on the scale), hard (emission concentration
+1), random-mdps, two-phase, cost (calls and time of the planner).
 """
 
 import argparse
@@ -53,7 +53,10 @@ def make_agent(name: str, world: romdp.ROMDP, scale: float) -> romdp.Agent:
         ),
         "overlap": lambda: romdp.Agent(overlap, *optimism),
         "sl-ucrl, halved": lambda: romdp.SLUCRL(None, sets, factor=0.5),
+        "sl-ucrl, all halved": lambda: romdp.SLUCRL(None, Hoeffding(scale / 2), factor=0.5),
+        "ucrl2, halved": lambda: romdp.UCRL2(Hoeffding(scale / 2)),
         "two-phase": lambda: romdp.TwoPhase(sets),
+        "two-phase, spectral": lambda: romdp.TwoPhase(sets, grouping="spectral"),
     }
     return makers[name]()
 
@@ -71,14 +74,35 @@ ABLATION = (
     "sl-ucrl-paper",
     "the same, unchecked",
 )
+STRESS = ("alike by rows", "alike by rows and columns", "X = 2", "X = 10", "even", "uneven")
 FIRST_SEED = 20_000  # nothing was tuned on worlds from here on
+
+
+def stress_world(kind: str, observations: int, seed: int) -> romdp.ROMDP:
+    """Draw a world in which hidden states, or observations, are hard to tell apart."""
+    draw = romdp.worlds.random_romdp
+    if kind in ("X = 2", "X = 10"):
+        return draw(int(kind[4:]), ACTIONS, observations, seed=seed)
+    if kind in ("even", "uneven"):
+        concentration = 5.0 if kind == "even" else 0.2
+        return draw(STATES, ACTIONS, observations, seed=seed, emission_concentration=concentration)
+    base = draw(STATES, ACTIONS, observations, seed=seed)
+    transition = base.transition.copy()
+    transition[1] = 0.7 * transition[0] + 0.3 * transition[1]  # a tenth of the squared difference
+    if kind == "alike by rows and columns":
+        both = transition[..., 0] + transition[..., 1]
+        share = 0.5 + 0.3 * (transition[..., 0] / both - 0.5)
+        transition[..., 0], transition[..., 1] = share * both, (1 - share) * both
+    return romdp.ROMDP(transition, base.reward, base.emission)
 
 
 def measure(
     agent: str, world: str, observations: int, seed: int, steps: int, scale: float
 ) -> dict[str, Any]:
     """Play one case."""
-    if world == "random-romdp":
+    if world in STRESS:
+        made = stress_world(world, observations, seed)
+    elif world == "random-romdp":
         made = romdp.worlds.random_romdp(STATES, ACTIONS, observations, seed=seed)
     elif world == "hard":
         made = romdp.worlds.random_romdp(
@@ -136,6 +160,20 @@ def cost(steps: int, n_seeds: int) -> None:
 
 def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
     """List the cases of a part."""
+    if part == "stress":
+        return [
+            {
+                "agent": "homogeneity",
+                "world": world,
+                "observations": y,
+                "seed": seed,
+                "steps": 10**6,
+                "scale": 0.1,
+            }
+            for seed in range(FIRST_SEED, FIRST_SEED + min(n_seeds, 3))
+            for world in STRESS
+            for y in (15, 30)
+        ]
     if part == "ablation":
         return [
             {
@@ -166,9 +204,11 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
         scales = [0.03, 0.1, 0.3, 1.0]
         agents += ["overlap"]
     elif part == "random-mdps":
-        world, agents = "random-mdp", ["ucrl2", "sl-ucrl, halved"]
+        world = "random-mdp"
+        agents = ["ucrl2", "sl-ucrl, all halved", "ucrl2, halved", "sl-ucrl, halved"]
     elif part == "two-phase":
         world, sizes, steps, agents = "deterministic", [20], 10**5, ["two-phase", "oracle"]
+        agents = ["two-phase, spectral", *agents]
     return [
         {
             "agent": agent,
