@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from romdp.agents.recipes import TwoPhase as TwoPhase
     from romdp.agents.stopping import Doubling as Doubling
     from romdp.clustering.evidence import Evidence as Evidence
+    from romdp.clustering.exploring import UntilFound as UntilFound
     from romdp.clustering.exploring import UntilSure as UntilSure
     from romdp.clustering.homogeneity import Homogeneity as Homogeneity
     from romdp.clustering.likelihood import Likelihood as Likelihood

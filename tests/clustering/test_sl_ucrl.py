@@ -5,6 +5,7 @@ import pytest
 
 import romdp
 from romdp import Chain, Homogeneity, Overlap, Partition, Spectral
+from romdp.clustering.exploring import triples_of_pairs
 
 SETS = romdp.Hoeffding(0.1)
 
@@ -94,3 +95,32 @@ def test_the_papers_own_groups_nothing_in_a_short_run():
     world = romdp.worlds.random_romdp(3, 2, 9, seed=1)
     paper = romdp.SLUCRL(None, SETS, spectral=Spectral.paper(), homogeneity=False, counting="paper")
     assert _play(paper, world).partition == Partition.singletons(9)
+
+
+@pytest.mark.parametrize("n_states", [None, 3])
+def test_two_phases_with_the_spectral_step(n_states):
+    """Explore, find all hidden states at once, and keep them."""
+    world = romdp.worlds.deterministic_romdp(3, 2, 9, seed=1)
+    agent = romdp.TwoPhase(SETS, grouping="spectral", n_states=n_states)
+    run = _play(agent, world, 30_000)
+    assert run.partition == Partition(world.labels)
+    assert len(run.groupings) == 2  # none, then all
+    assert run.groupings[0][1].n_clusters == 0
+
+
+def test_triples_drawn_from_pairs_have_these_pairs():
+    world = romdp.worlds.random_romdp(3, 2, 6, seed=0)
+    counts = romdp.Counts.from_trajectory(romdp.simulate(world, "uniform", 5000, seed=0))
+    drawn = triples_of_pairs(counts, np.random.default_rng(0))
+    moves = np.zeros((6, 2, 6), int)
+    np.add.at(moves, (drawn.middle, drawn.action, drawn.next), drawn.count)
+    np.testing.assert_array_equal(moves, counts.transitions)
+    before = np.zeros((6, 6))
+    np.add.at(before, (drawn.middle, drawn.previous), drawn.count)
+    arrivals = counts.transitions.sum(axis=1).T
+    # Shares of some 800 draws each: 0.09 is five standard errors.
+    np.testing.assert_allclose(
+        before / before.sum(axis=1, keepdims=True),
+        arrivals / arrivals.sum(axis=1, keepdims=True),
+        atol=0.09,
+    )

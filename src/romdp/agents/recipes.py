@@ -10,7 +10,7 @@ from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Planner, Posterior
 from romdp.agents.stopping import Doubling
 from romdp.clustering.evidence import Clusterer
-from romdp.clustering.exploring import UntilSure
+from romdp.clustering.exploring import UntilFound, UntilSure
 from romdp.clustering.homogeneity import Homogeneity
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
@@ -207,11 +207,12 @@ def TwoPhase(  # noqa: N802 - the name of an agent
     delta: float = 0.05,
     *,
     n_states: int | None = None,
+    grouping: Literal["likelihood", "spectral"] = "likelihood",
 ) -> Agent:
     """Explore uniformly, group when the data leave no doubt, then optimism on the groups.
 
-    The paper's conjecture for deterministic ROMDPs (`Aux:deter`), and the scheme of van Vuren
-    et al. (2025). When to stop exploring is decided from the data: see `UntilSure`.
+    The scheme of the paper's conjecture for deterministic ROMDPs (`Aux:deter`) and of van Vuren
+    et al. (2025). When to stop exploring is decided from the data.
 
     Parameters
     ----------
@@ -220,7 +221,14 @@ def TwoPhase(  # noqa: N802 - the name of an agent
         the grouping that is allowed.
     n_states
         The number of hidden states, if known.
+    grouping
+        ``"likelihood"`` (ours): see `UntilSure`; the groups are found again as data grow.
+        ``"spectral"`` (the paper's): explore until the spectral step has found all hidden states,
+        which are then final; see `UntilFound`. It needs far more exploration.
     """
     sets = Hoeffding() if confidence is None else confidence
-    clusterer = UntilSure(Likelihood(n_states=n_states), delta)
+    choice(grouping, "grouping", ("likelihood", "spectral"))
+    clusterer: Clusterer = UntilSure(Likelihood(n_states=n_states), delta)
+    if grouping == "spectral":
+        clusterer = UntilFound(Spectral(delta=delta, n_states=n_states), n_states, delta)
     return Agent(clusterer, Optimism(sets, delta), Doubling(unseen=1), name="two-phase")

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from romdp.clustering.evidence import Evidence
+from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.homogeneity import JointTest
 from romdp.clustering.likelihood.clusterer import Likelihood, LikelihoodFit
 from romdp.clustering.simple import Spaced
-from romdp.core.validation import real_number
+from romdp.clustering.spectral import Spectral
+from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.data.triples import Triples
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,103 @@ class UntilSure:
         found = fit.n_groups
         others = [score for size, score in fit.score_curve.items() if size != found]
         gap = fit.score_curve[found] - max(others, default=-math.inf)
-        met_once = np.count_nonzero(counts.visits.sum(axis=1) == 1)
         return bool(
             np.nansum(1.0 - fit.certainty) <= self.delta
             and (gap >= math.log(1.0 / self.delta) or self.clusterer.n_states is not None)
-            and met_once <= self.delta * counts.n_steps
+            and _share_met_once(counts) <= self.delta
         )
+
+
+@dataclass(frozen=True)
+class UntilFound:
+    """No groups at all until a clusterer finds all hidden states; then these, for good.
+
+    The first phase of the paper's conjecture (``Aux:deter``) with the paper's own means: an agent
+    acts at random where observations have no group, so this explores uniformly, and by default
+    `Spectral` groups. Exploration is one policy, so all of its steps count. As observations are a
+    Markov chain given the actions, triples are drawn from the pair counts: what came before an
+    observation is independent of what comes after it.
+
+    Parameters
+    ----------
+    clusterer
+        The clusterer that groups.
+    n_states
+        The number of hidden states, if known: a grouping with that many groups is taken. Without
+        it a grouping is taken once all its groups are known to be different.
+    delta
+        The chance allowed for groups that pass as different although they are alike; and that the
+        next observation is a new one, as for `UntilSure`.
+    growth
+        How often it is tried; see `Spaced`.
+    """
+
+    clusterer: Clusterer = field(default_factory=Spectral)
+    n_states: int | None = None
+    delta: float = 0.05
+    growth: float = 1.25
+    needs = frozenset({"counts"})
+
+    def __post_init__(self) -> None:
+        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
+        if self.n_states is not None:
+            whole_number(self.n_states, "n_states", 1)
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Return no groups, or the hidden states once they are found."""
+        nothing = Partition.unseen(previous.n_observations)
+        if evidence.step <= 1:
+            return nothing
+        if previous.n_clusters > 0 or not Spaced(self.clusterer, self.growth).is_due(evidence):
+            return previous
+        counts = evidence.counts
+        met = counts.visits.sum(axis=1) > 0
+        start = Partition(np.where(met, np.arange(len(met)), -1))
+        seen = replace(evidence, triples=triples_of_pairs(counts, rng))
+        found = self.clusterer.regroup(seen, start, rng)
+        return found if self._is_complete(found, evidence) else nothing
+
+    def _is_complete(self, found: Partition, evidence: Evidence) -> bool:
+        if _share_met_once(evidence.counts) > self.delta:
+            return False
+        if self.n_states is not None:
+            return found.n_clusters == self.n_states
+        counts = evidence.counts.group(found)
+        test = JointTest.at_step(counts, evidence.step, 1.0, self.delta)
+        return test.count_states(np.arange(found.n_clusters))[0] == found.n_clusters
+
+
+def _share_met_once(counts: Counts) -> float:
+    """Return the chance that the next observation is a new one, by Good and Turing."""
+    met_once = np.count_nonzero(counts.visits.sum(axis=1) == 1)
+    return float(met_once / max(counts.n_steps, 1))
+
+
+def triples_of_pairs(counts: Counts, rng: np.random.Generator) -> Triples:
+    """Draw triples whose pairs are those that were counted.
+
+    Each step from y keeps where it led, and is given a predecessor drawn from those of y.
+    """
+    entries = counts.matrix().tocoo()
+    pairs, following = (np.repeat(side, entries.data) for side in entries.coords)
+    middle, action = np.divmod(pairs, counts.n_actions)
+    before = np.full(len(middle), -1, np.int64)
+    arrivals = middle[np.argsort(following, kind="stable")]  # predecessors, by where they led
+    bounds = np.searchsorted(np.sort(following), np.arange(counts.n_observations + 1))
+    for y in range(counts.n_observations):
+        here = np.flatnonzero(middle == y)
+        own = arrivals[bounds[y] : bounds[y + 1]]
+        if len(own):
+            before[here] = rng.choice(own, len(here))
+    known = before >= 0
+    return Triples(
+        before[known],
+        middle[known],
+        action[known],
+        following[known],
+        np.ones(int(known.sum()), np.int64),
+        n_observations=counts.n_observations,
+        n_actions=counts.n_actions,
+    )

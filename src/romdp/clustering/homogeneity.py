@@ -155,7 +155,7 @@ class JointTest:
 
     def __init__(self, counts: Counts, level: float, resolution: float) -> None:
         self._counts, self._level, self._resolution = counts, level, resolution
-        self._views = [*_next_views(counts), _previous_view(counts)]
+        self._views = _views(counts)
         self._samples: Floats = sum(view.totals for view in self._views)  # type: ignore[assignment]
         self.alike = self._find_alike()
 
@@ -255,19 +255,15 @@ class JointTest:
         return np.where(seen, 2 * ndtr(-np.where(seen, gap / error, 0.0)), 1.0)
 
 
-def _next_views(counts: Counts) -> list[_View]:
-    """Return the laws of what comes after each group, one view per action."""
-    matrix = counts.matrix()
-    return [_view(matrix, counts.n_actions, action) for action in range(counts.n_actions)]
-
-
-def _previous_view(counts: Counts) -> _View:
-    """Return the laws of what came before each group."""
-    entries = counts.matrix().tocoo()
+def _views(counts: Counts) -> list[_View]:
+    """Return the laws of what comes next under each action, and of what came before."""
+    matrix, n_groups, n_actions = counts.matrix(), counts.n_observations, counts.n_actions
+    entries = matrix.tocoo()
     pairs, following = entries.coords
-    shape = (counts.n_observations, counts.n_observations)
-    places = (following, pairs // counts.n_actions)
-    return _view(scipy.sparse.coo_array((entries.data, places), shape).tocsr(), 1, 0)
+    before = scipy.sparse.coo_array(
+        (entries.data, (following, pairs // n_actions)), (n_groups, n_groups)
+    ).tocsr()
+    return [*(_view(matrix, n_actions, action) for action in range(n_actions)), _view(before, 1, 0)]
 
 
 def _view(matrix: Any, stride: int, offset: int) -> _View:
