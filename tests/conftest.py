@@ -8,7 +8,7 @@ settings.register_profile("romdp", deadline=None, derandomize=True)
 settings.load_profile("romdp")
 
 # Folders whose tests run whole commands, draw figures or start processes.
-SLOW_FOLDERS = {"cli", "experiments", "reports"}
+SLOW_FOLDERS = {"experiments", "reports"}
 
 
 @pytest.hookimpl(tryfirst=True)

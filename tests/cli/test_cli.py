@@ -12,7 +12,7 @@ import romdp
 from romdp.cli import app
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
-from romdp.theory import bounds
+from romdp.theory import bounds, lower_bound
 from romdp.worlds.catalogue import WORLDS, load_world, make
 
 OPTIONS = {
@@ -137,6 +137,7 @@ def test_inspect_prints_json(world_file):
     content = json.loads(result.stdout)
     assert content.pop("optimal_policy") == world.hidden.optimal_policy.tolist()
     assert content.pop("theory") == json.loads(json.dumps(bounds(world).to_dict()))
+    assert content.pop("lower_bound") == lower_bound(world)
     assert content == json.loads(json.dumps(world.assumptions().to_dict()))
 
 

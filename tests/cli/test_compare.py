@@ -18,6 +18,8 @@ from romdp.experiments.executors import ClusterLostError, Here
 from romdp.experiments.running import run_experiment
 from romdp.experiments.specification import Experiment
 
+pytestmark = pytest.mark.slow  # whole commands
+
 SIZES = ("--states", "3", "--actions", "2", "--observations", "6,9")
 QUICK = (*SIZES, "--steps", "2e3", "--seeds", "2", "--agents", "ucrl2,oracle", "--scale", "0.1")
 LONG = (*SIZES, "--steps", "1e4", "--seeds", "2", "--agents", "ucrl2,oracle", "--scale", "0.1")

@@ -17,6 +17,8 @@ from romdp.experiments.executors import Here
 from romdp.experiments.reproductions import REPRODUCTIONS, Effort
 from romdp.experiments.specification import Experiment
 
+pytestmark = pytest.mark.slow  # whole commands
+
 
 @pytest.fixture
 def small(monkeypatch):
