@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from romdp.core.errors import StorageError
+from romdp.core.errors import StorageError, WriteError
 from romdp.core.locking import locked
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.validation import real_number
@@ -106,9 +106,12 @@ def _keep_previous(path: Path) -> None:
     """Keep the last checkpoint under a second name, without a moment in which there is none."""
     before = _previous(path)
     temporary = before.with_name(before.name + ".tmp")
-    temporary.unlink(missing_ok=True)
     try:
-        os.link(path, temporary)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(path, temporary)
-    os.replace(temporary, before)
+        temporary.unlink(missing_ok=True)
+        try:
+            os.link(path, temporary)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(path, temporary)
+        os.replace(temporary, before)
+    except OSError as error:
+        raise WriteError(f"cannot write {before}: {error.strerror or error}") from error
