@@ -21,7 +21,7 @@ def _views(seed, n_states=5, n_actions=4, n_observations=20):
 
 
 def _error(columns, views, moments):
-    exact = views.second[moments.symbols[1]]
+    exact = views.second[moments.groups[1]]
     return np.abs(columns[:, align(columns, exact)] - exact).max()
 
 

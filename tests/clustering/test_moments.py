@@ -40,16 +40,16 @@ def test_second_moments_are_shares_of_the_pairs_that_were_seen(action):
     assert moments.n_samples == n_samples
     for (p, q), counts in expected.items():
         full = np.zeros((size, size))
-        full[np.ix_(moments.symbols[p - 1], moments.symbols[q - 1])] = moments.second(p, q)
+        full[np.ix_(moments.groups[p - 1], moments.groups[q - 1])] = moments.second(p, q)
         np.testing.assert_allclose(full, counts / n_samples, atol=1e-15)
 
 
-def test_the_middle_view_holds_only_symbols_where_the_action_was_taken():
+def test_the_middle_view_holds_only_groups_where_the_action_was_taken():
     seen = _trajectory()
     moments = Moments.from_triples(Triples.from_trajectory(seen), 1)
     taken = np.unique(seen.observations[seen.actions == 1])
-    np.testing.assert_array_equal(moments.symbols[1], taken)
-    assert len(moments.symbols[0]) == seen.n_observations
+    np.testing.assert_array_equal(moments.groups[1], taken)
+    assert len(moments.groups[0]) == seen.n_observations
 
 
 def test_an_action_that_was_never_taken_has_no_moments():
@@ -133,11 +133,11 @@ def test_a_given_g_makes_the_threshold_of_the_paper_and_there_may_be_no_rank():
     assert threshold_rank(moments, np.random.default_rng(0), g=100.0).rank == 0
 
 
-def test_resampling_keeps_the_symbols_and_the_mean():
+def test_resampling_keeps_the_groups_and_the_mean():
     moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
     rng = np.random.default_rng(3)
     draws = [moments.resample(rng) for _ in range(400)]
-    assert all(draw.symbols is moments.symbols for draw in draws)
+    assert all(draw.groups is moments.groups for draw in draws)
     assert all(draw.weights.sum() == pytest.approx(1) for draw in draws)
     mean = np.mean([draw.second(2, 3) for draw in draws], axis=0)
     # Standard error of each entry is below 0.002; 0.012 is six of them.

@@ -33,8 +33,8 @@ def test_exact_moments_are_what_a_long_run_shows():
         sampled = Moments.from_triples(triples, action)
         for p, q in ((2, 3), (1, 3), (2, 1)):
             full = np.zeros((8, 8))
-            full[np.ix_(sampled.symbols[p - 1], sampled.symbols[q - 1])] = sampled.second(p, q)
-            full = full[np.ix_(exact.symbols[p - 1], exact.symbols[q - 1])]
+            full[np.ix_(sampled.groups[p - 1], sampled.groups[q - 1])] = sampled.second(p, q)
+            full = full[np.ix_(exact.groups[p - 1], exact.groups[q - 1])]
             # Entries below 0.2 from some 1e5 samples: six standard errors are 0.008.
             np.testing.assert_allclose(full, exact.second(p, q), atol=0.008)
 

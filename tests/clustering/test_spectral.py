@@ -43,7 +43,7 @@ def _exact_evidence(world, policy, many=MANY):
     moves = np.zeros((size, world.n_actions, size), np.int64)
     for action in np.unique(policy):
         moments = exact_views(world, rows, action).moments()
-        first, second, third = (s[p] for s, p in zip(moments.symbols, moments.places, strict=True))
+        first, second, third = (s[p] for s, p in zip(moments.groups, moments.places, strict=True))
         count = np.rint(moments.weights * many).astype(np.int64)
         for column, values in zip(
             columns, (first, second, np.full(len(count), action), third, count), strict=True

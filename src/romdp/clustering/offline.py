@@ -63,8 +63,8 @@ def cluster(
         What was seen; see `Trajectory` and `simulate`.
     method
         ``"likelihood"`` (ours: needs the least data, any behaviour);
-        ``"tensor"`` or ``"matrix"`` (`alg:spectral.learning`, with our bound and verification:
-        assumes one fixed policy throughout, groups only what it is sure of);
+        ``"tensor"`` or ``"matrix"`` (`alg:spectral.learning` with our rank and bound: assumes
+        one fixed policy throughout, groups only what it is sure of);
         ``"overlap"`` (the paper's minimal clustering, with its widths times 0.1: all or
         nothing); or any object like `Clusterer`.
     n_states

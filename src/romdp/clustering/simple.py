@@ -66,7 +66,7 @@ class Known:
 class Chain:
     """Several clusterers one after the other; each starts from the grouping before it.
 
-    ``Chain(Spectral(), Overlap(5))`` is SL-UCRL's answer to the first question.
+    ``Chain(Spectral(), Overlap(5))`` is the paper's answer to the first question.
     """
 
     clusterers: tuple[Clusterer, ...]

@@ -9,10 +9,9 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.theory.facts import Facts, Needs
+from romdp.theory.facts import Facts, Needs, all_rows
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import pomdp_diameter
-from romdp.theory.rows import all_rows
 from romdp.theory.table import Table
 from romdp.theory.worst import Choices, worst
 

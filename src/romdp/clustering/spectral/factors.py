@@ -1,6 +1,6 @@
 """The factor V_2 of one action: symmetrised views, whitening, decomposition.
 
-``[V_2]_ji = P(y_2 = j | x_2 = i, a_2 = l)`` tells which middle symbols a hidden state shows.
+``[V_2]_ji = P(y_2 = j | x_2 = i, a_2 = l)`` tells which groups in the middle a hidden state shows.
 Everything is kept in factored form: with ``K_13 = U_1 S U_3'`` cut at rank k, the symmetrised
 views of ``eq:symmetric.views`` are ``A_1 S^-1 U_1' v_1`` and ``A_3 S^-1 U_3' v_3`` with
 ``A_1 = K_23 U_3`` and ``A_3 = K_21 U_1``; so ``M_2 = A_1 S^-1 A_3'`` (``eq:second.moment``) and the
@@ -29,7 +29,7 @@ class Factors:
     Attributes
     ----------
     columns : ndarray, shape (n_middle, k)
-        One law over the middle symbols per hidden state; each sums to one.
+        One law over the groups in the middle per hidden state; each sums to one.
     chance : ndarray, shape (k,)
         The weight of each hidden state; for the matrix variant the eigenvalue instead.
     condition : float

@@ -2,8 +2,8 @@
 
 For an action l the views are what came before (1), the middle where l was taken (2) and what
 came after (3). ``K_pq = E[v_p v_q']`` is estimated by the counts divided by their number nu(l).
-Rows and columns are the symbols that occur, so an action's middle view ranges only over the
-symbols where it was taken.
+Rows and columns are the groups that occur, so an action's middle view ranges only over the
+groups where it was taken.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class Moments:
 
     Attributes
     ----------
-    symbols : tuple of three ndarray of int64
-        The symbols that occur in each view, sorted.
+    groups : tuple of three ndarray of int64
+        The groups that occur in each view, sorted.
     places : tuple of three ndarray of int64, shape (n_distinct,)
-        Where each distinct triple lies in ``symbols``; sorted by middle, then previous.
+        Where each distinct triple lies in ``groups``; sorted by middle, then previous.
     weights : ndarray of float64, shape (n_distinct,)
         The share of each distinct triple; they sum to one.
     n_samples : float
@@ -48,7 +48,7 @@ class Moments:
     array([[0.5, 0.5]])
     """
 
-    symbols: tuple[Ints, Ints, Ints]
+    groups: tuple[Ints, Ints, Ints]
     places: tuple[Ints, Ints, Ints]
     weights: Floats
     n_samples: float
@@ -77,8 +77,8 @@ class Moments:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Number of symbols in each view."""
-        first, second, third = self.symbols
+        """Number of groups in each view."""
+        first, second, third = self.groups
         return len(first), len(second), len(third)
 
     def second(self, p: int, q: int) -> Any:
@@ -99,7 +99,7 @@ class Moments:
         """
         counts = rng.poisson(self.weights * self.n_samples).astype(np.float64)
         total = max(counts.sum(), 1.0)
-        return Moments(self.symbols, self.places, counts / total, self.n_samples)
+        return Moments(self.groups, self.places, counts / total, self.n_samples)
 
 
 def truncated_svd(
