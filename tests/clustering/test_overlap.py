@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import romdp
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.overlap import Overlap, overlapping
 from romdp.core.errors import InvalidInputError
@@ -155,3 +156,29 @@ def test_an_action_never_tried_tells_nothing_apart():
         Evidence(counts, step=2000), Partition.singletons(3), np.random.default_rng(0)
     )
     assert found == Partition([0, 0, 1])
+
+
+def test_time_uniform_intervals_join_what_they_cannot_tell_apart():
+    """Three groups: two move alike, one does not; at first nothing is known."""
+    laws = np.array([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05], [0.1, 0.45, 0.45]])
+    overlap = Overlap(n_states=2, confidence=romdp.TimeUniform())
+    for n, expected in ((20, [0, 1, 2]), (2000, [0, 0, 1])):
+        moves = np.rint(n * laws).astype(int)[:, None, :]
+        zeros = np.zeros((3, 1))
+        counts = romdp.Counts(moves.sum(axis=2), moves, zeros, zeros)
+        found = overlap.regroup(
+            romdp.Evidence(counts, step=3 * n + 1),
+            romdp.Partition.singletons(3),
+            np.random.default_rng(0),
+        )
+        assert found.labels.tolist() == expected
+
+
+def test_time_uniform_intervals_of_rewards_tell_groups_apart():
+    moves = np.full((3, 1, 3), 1000)
+    sums = np.array([[300.0], [300.0], [2700.0]])
+    counts = romdp.Counts(moves.sum(axis=2), moves, sums, sums)
+    found = Overlap(2, romdp.TimeUniform()).regroup(
+        romdp.Evidence(counts, step=9001), romdp.Partition.singletons(3), np.random.default_rng(0)
+    )
+    assert found.labels.tolist() == [0, 0, 1]

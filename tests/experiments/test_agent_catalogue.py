@@ -148,3 +148,26 @@ def test_wrong_settings(wrong):
 def test_settings_say_which_sets():
     assert "'jaksch' times 0.3, delta 0.1" in str(SETTINGS)
     assert Settings(**SETTINGS.to_dict()) == SETTINGS
+
+
+@pytest.mark.parametrize("name", ["ucrl2", "oracle", "sl-ucrl", "lc-ucrl", "two-phase"])
+def test_sets_by_name(name):
+    uniform = make_agent(name, WORLD, Settings(sets="time-uniform", delta=0.1))
+    assert uniform.planner == Optimism(TimeUniform(), 0.1)
+    jaksch = make_agent(name, WORLD, Settings(sets="jaksch", scale=0.3, delta=0.1))
+    assert jaksch.planner == make_agent(name, WORLD, SETTINGS).planner
+
+
+def test_sets_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInputError, match="have no scale"):
+        Settings(sets="time-uniform", scale=0.1)
+    with pytest.raises(InvalidInputError, match="give one of them"):
+        Settings(sets="bernstein", constants="jaksch")
+    with pytest.raises(InvalidInputError, match="SL-UCRL has no Bernstein sets"):
+        make_agent("sl-ucrl", WORLD, Settings(sets="bernstein"))
+
+
+def test_the_sets_of_version_0_1_are_still_read():
+    assert Settings(scale=1.0, constants="paper").confidence == Hoeffding()
+    assert str(Settings(sets="time-uniform")) == "time-uniform confidence sets, delta 0.05"
+    assert "'jaksch' times 0.3" in str(SETTINGS)

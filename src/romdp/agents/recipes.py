@@ -94,7 +94,7 @@ def Oracle(  # noqa: N802 - the name of an agent
 
 def SLUCRL(  # noqa: N802 - the name of an agent
     n_states: int | None = None,
-    confidence: Hoeffding | None = None,
+    confidence: Hoeffding | TimeUniform | None = None,
     delta: float = 0.05,
     *,
     spectral: Spectral | None = None,

@@ -143,12 +143,21 @@ def compare(
             rich_help_panel=_AGENTS,
         ),
     ] = None,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            "--sets",
+            help="Confidence sets of the optimistic agents: time-uniform (UCRL3's, valid without "
+            "a scale), paper, jaksch or bernstein.",
+            show_default="paper",
+            rich_help_panel=_AGENTS,
+        ),
+    ] = None,
     constants: Annotated[
         str | None,
         typer.Option(
             "--constants",
-            help="Constants of the confidence sets: paper or jaksch.",
-            show_default="paper",
+            help="As --sets, for paper or jaksch alone.",
             rich_help_panel=_AGENTS,
         ),
     ] = None,
@@ -215,6 +224,7 @@ def compare(
             given["observations"] = sizes
     content |= {key: value for key, value in given.items() if value is not None}
     settings = {
+        "sets": sets,
         "scale": scale,
         "constants": constants,
         "delta": delta,

@@ -22,6 +22,7 @@ from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.planning.confidence import Hoeffding
+from romdp.planning.timeuniform import TimeUniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,10 +37,12 @@ class Overlap:
     ----------
     n_states : int
         The number X of hidden states. A grouping with that many groups is final.
-    confidence : Hoeffding
-        Gives the widths d_r and d_p.
+    confidence : Hoeffding or TimeUniform
+        Gives the widths d_r and d_p, or an interval for every mean reward and every chance: then
+        two groups are apart if two such intervals are.
     factor : float
-        Multiplies the widths here alone; 0.5 for MDPs without hidden states.
+        Multiplies the widths here alone (intervals shrink towards their middles); 0.5 for MDPs
+        without hidden states.
     delta : float
         The chance that the confidence intervals fail.
 
@@ -63,7 +66,7 @@ class Overlap:
     """
 
     n_states: int
-    confidence: Hoeffding = field(default_factory=Hoeffding)
+    confidence: Hoeffding | TimeUniform = field(default_factory=Hoeffding)
     factor: float = 1.0
     delta: float = 0.05
 
@@ -71,10 +74,10 @@ class Overlap:
         whole_number(self.n_states, "n_states", 1)
         real_number(self.factor, "factor", 0)
         real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
-        if not isinstance(self.confidence, Hoeffding):
+        if not isinstance(self.confidence, Hoeffding | TimeUniform):
             raise InvalidInputError(
                 f"confidence is a {type(self.confidence).__name__}; the overlap of intervals is "
-                "defined by the widths of Hoeffding(...)"
+                "defined by the widths of Hoeffding(...) or the intervals of TimeUniform()"
             )
 
     @property
@@ -89,6 +92,10 @@ class Overlap:
         if previous.n_clusters <= self.n_states:
             return previous
         counts = group_counts(evidence, previous)
+        if isinstance(self.confidence, TimeUniform):
+            ends = self.confidence.intervals(counts, evidence.step, self.delta)
+            found = Partition(_join_intervals(*ends, self.factor))
+            return previous.compose(found) if found.n_clusters == self.n_states else previous
         widths = self.confidence.widths(
             counts, evidence.step, self.delta, n_observations=previous.n_observations
         )
@@ -122,6 +129,37 @@ def overlapping(
         np.ascontiguousarray(transition_widths),
         at_least,
     )
+
+
+@kernel
+def _apart(low: Floats, high: Floats, i: int, j: int, factor: float) -> bool:
+    """Whether two groups have intervals, shrunk towards their middles, with nothing in common."""
+    for a in range(low.shape[1]):
+        for k in range(low.shape[2]):
+            distance = abs(low[i, a, k] + high[i, a, k] - low[j, a, k] - high[j, a, k])
+            both = high[i, a, k] - low[i, a, k] + high[j, a, k] - low[j, a, k]
+            if distance > factor * both:
+                return True
+    return False
+
+
+@kernel
+def _join_intervals(
+    low_rewards: Floats, high_rewards: Floats, lows: Floats, highs: Floats, factor: float
+) -> Ints:
+    """Label the components of the graph whose edges are groups that are not apart."""
+    n_groups, n_actions, _ = lows.shape
+    low_rewards = low_rewards.reshape(n_groups, n_actions, 1)
+    high_rewards = high_rewards.reshape(n_groups, n_actions, 1)
+    labels = np.arange(n_groups)
+    for i in range(n_groups):
+        for j in range(i):
+            if labels[i] == labels[j] or _apart(low_rewards, high_rewards, i, j, factor):
+                continue
+            if not _apart(lows, highs, i, j, factor):
+                keep, drop = min(labels[i], labels[j]), max(labels[i], labels[j])
+                labels[labels == drop] = keep
+    return labels
 
 
 @kernel

@@ -16,7 +16,11 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.planning.confidence import Hoeffding
+from romdp.planning.confidence import Bernstein, Hoeffding
+from romdp.planning.timeuniform import TimeUniform
+
+SETS = ("time-uniform", "paper", "jaksch", "bernstein")
+"""Confidence sets by name, for `Settings` and ``--sets``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +29,13 @@ class Settings:
 
     Parameters
     ----------
-    scale, constants
-        Scale and constants of the confidence sets of all optimistic agents; see `Hoeffding`.
+    sets
+        The confidence sets of all optimistic agents but ``ucrl3``, which is known by its own:
+        ``"time-uniform"``, ``"paper"``, ``"jaksch"`` or ``"bernstein"``.
+    scale
+        Multiplies the widths of all sets but the time-uniform ones.
+    constants
+        ``"paper"`` or ``"jaksch"``: an older way to choose the sets.
     delta
         The chance that the truth may lie outside them.
     unknown_states
@@ -38,15 +47,30 @@ class Settings:
         C in the bound of ``sl-ucrl-paper``, which the paper does not give.
     """
 
-    scale: float = 1.0
-    constants: Literal["paper", "jaksch"] = "paper"
+    scale: float | None = None
+    constants: Literal["paper", "jaksch"] | None = None
     delta: float = 0.05
     unknown_states: bool = False
     factor: float | None = None
     constant: float = 1.0
+    sets: Literal["time-uniform", "paper", "jaksch", "bernstein"] | None = None
 
     def __post_init__(self) -> None:
-        Hoeffding(self.scale, self.constants)  # checks them
+        if self.sets is not None:
+            choice(self.sets, "sets", SETS)
+            if self.constants is not None and self.constants != self.sets:
+                raise InvalidInputError(
+                    f"sets is {self.sets!r} and constants is {self.constants!r}; give one of them"
+                )
+        if self.constants is not None:
+            choice(self.constants, "constants", ("paper", "jaksch"))
+        if self.scale is not None:
+            real_number(self.scale, "scale", 0.0)
+            if self.chosen_sets == "time-uniform":
+                raise InvalidInputError(
+                    "time-uniform sets hold as they are and have no scale; leave it out, or choose "
+                    "other sets"
+                )
         real_number(self.delta, "delta", 0.0, 1.0, open_low=True, open_high=True)
         if not isinstance(self.unknown_states, bool):
             raise InvalidInputError(
@@ -57,32 +81,53 @@ class Settings:
         real_number(self.constant, "constant", 0.0)
 
     @property
-    def confidence(self) -> Hoeffding:
+    def chosen_sets(self) -> str:
+        """The confidence sets by name, where none were named too."""
+        if self.sets is not None:
+            return self.sets
+        return self.constants or "paper"
+
+    @property
+    def confidence(self) -> Hoeffding | Bernstein | TimeUniform:
         """The confidence sets of all optimistic agents."""
-        return Hoeffding(self.scale, self.constants)
+        scale = 1.0 if self.scale is None else self.scale
+        if self.chosen_sets == "time-uniform":
+            return TimeUniform()
+        if self.chosen_sets == "bernstein":
+            return Bernstein(scale)
+        return Hoeffding(scale, "jaksch" if self.chosen_sets == "jaksch" else "paper")
+
+    @property
+    def group_confidence(self) -> Hoeffding | TimeUniform:
+        """The sets of SL-UCRL, whose minimal clustering knows no Bernstein sets."""
+        if isinstance(self.confidence, Bernstein):
+            raise InvalidInputError("SL-UCRL has no Bernstein sets; choose other sets or agents")
+        return self.confidence
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self)
 
     def __str__(self) -> str:
-        return (
-            f"Hoeffding confidence sets with the constants of {self.constants!r} times "
-            f"{self.scale:g}, delta {self.delta:g}"
-        )
+        if self.chosen_sets == "time-uniform":
+            return f"time-uniform confidence sets, delta {self.delta:g}"
+        kind = "Bernstein" if self.chosen_sets == "bernstein" else "Hoeffding"
+        constants = "" if kind == "Bernstein" else f" with the constants of {self.chosen_sets!r}"
+        scale = 1.0 if self.scale is None else self.scale
+        return f"{kind} confidence sets{constants} times {scale:g}, delta {self.delta:g}"
 
 
 Maker = Callable[[ROMDP, Settings, int | None, float], Agent]
 
 
 def _sl_ucrl(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    return SLUCRL(n_states, settings.confidence, settings.delta, factor=factor)
+    return SLUCRL(n_states, settings.group_confidence, settings.delta, factor=factor)
 
 
 def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
     return SLUCRL(
         n_states,
-        settings.confidence,
+        settings.group_confidence,
         settings.delta,
         spectral=Spectral.paper(settings.constant, delta=settings.delta, factor=factor),
         factor=factor,
@@ -92,7 +137,9 @@ def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, facto
 
 
 def _sl_ucrl_matrix(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    return SLUCRL(n_states, settings.confidence, settings.delta, factor=factor, method="matrix")
+    return SLUCRL(
+        n_states, settings.group_confidence, settings.delta, factor=factor, method="matrix"
+    )
 
 
 AGENTS: dict[str, Maker] = {
