@@ -50,7 +50,7 @@ class Stretch:
     n_groups
         S: groups and observations without one.
     diameter
-        Of the auxiliary MDP; None where the grouping mixes hidden states, so that there is none.
+        The diameter of the auxiliary MDP; None where the grouping mixes hidden states.
     bound
         Their part of the sum in ``thm:regret``.
     """

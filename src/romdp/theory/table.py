@@ -29,7 +29,7 @@ class Row:
         A number, or a tuple with one for each action; None where there is nothing to say, such
         as for an action that is never taken.
     label
-        Of its formula in the paper; empty where it is not from there.
+        The label of its formula in the paper; empty if it is not from there.
     note
         What it is, and what was assumed.
     """

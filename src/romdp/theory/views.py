@@ -44,7 +44,7 @@ class View:
         The rank of V_1. The paper's assumptions do not make it X^(l): a policy may use an action in
         states that are all reached from the same place. Where it is smaller the method cannot work.
     mixing
-        Of the hidden chain under the policy; None if it is periodic.
+        How fast the hidden chain mixes under the policy; None if it is periodic.
     """
 
     n_states: int

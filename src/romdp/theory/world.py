@@ -76,7 +76,8 @@ def bounds(
     c2
         C_2 of ``lem:decomp``; by default the largest C_O that ``lem:concentration`` gives.
     g, epsilon
-        Of the rank threshold g / nu^(1/2 - epsilon) (``sec:rank``), which the paper leaves open.
+        The g and epsilon of the rank threshold g / nu^(1/2 - epsilon) (``sec:rank``), which the
+        paper leaves open.
     max_policies
         If there are more, the uniform policy stands in for all of them.
 
