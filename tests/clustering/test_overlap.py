@@ -182,3 +182,15 @@ def test_time_uniform_intervals_of_rewards_tell_groups_apart():
         romdp.Evidence(counts, step=9001), romdp.Partition.singletons(3), np.random.default_rng(0)
     )
     assert found.labels.tolist() == [0, 0, 1]
+
+
+def test_the_factor_multiplies_the_widths_of_rewards():
+    """Two observations that move alike and pay differently."""
+    moves = np.full((2, 1, 2), 500)
+    visits = moves.sum(axis=2)
+    paid = np.array([[0.3], [0.6]]) * visits
+    evidence = Evidence(Counts(visits, moves, paid, paid), step=2000)
+    start, rng = Partition.singletons(2), np.random.default_rng(0)
+    widths = Hoeffding(scale=0.4)
+    assert Overlap(1, widths).regroup(evidence, start, rng).n_clusters == 1
+    assert Overlap(1, widths, factor=0.1).regroup(evidence, start, rng) == start

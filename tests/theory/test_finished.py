@@ -109,6 +109,7 @@ def test_groups_that_mix_hidden_states_count_with_their_length():
     run = played([1, 10, 100], ((1, FINEST), (2, Partition([0, 0, 1, 2]))))
     found = run_bound(world, run, 0.1)
     assert found.stretches[1].diameter is None
+    assert (found.stretches[1].first, found.stretches[1].last) == (2, 3)
     assert found.stretches[1].bound == Magnitude.of(110)
     assert found["steps with mixed groups"] == 110
     assert float(found.bound) == pytest.approx(float(found.stretches[0].bound) + 110)
