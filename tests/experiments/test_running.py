@@ -1,7 +1,9 @@
 import dataclasses
 import errno
+import io
 import json
 import os
+import re
 import sys
 import types
 
@@ -11,6 +13,7 @@ from experiment_cases import small, tables
 
 import romdp
 from romdp.core.errors import WriteError
+from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.partition import Partition
 from romdp.experiments.catalogue import AGENTS, make_agent
 from romdp.experiments.directory import RunDirectory
@@ -20,7 +23,7 @@ from romdp.experiments.running import _tasks, do_task, run_experiment
 from romdp.experiments.shards import load_runs, read_runs
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.tables import step_grid
-from romdp.experiments.watching import Silent
+from romdp.experiments.watching import Plain, Silent
 from romdp.playing.run import EPOCH_COLUMNS, Run
 
 
@@ -173,8 +176,42 @@ def test_a_checkpoint_that_cannot_be_used_is_begun_anew(reference, tmp_path, dam
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:100])
     (task,) = _tasks(directory, [run], 30.0)
-    finished = do_task(task, lambda message: None)
+    told = []
+    finished = do_task(task, told.append)
     assert finished.tables == tables_of(reference, run)
+    assert [message.step for message in told if message.damage] == [0]
+
+
+@pytest.mark.parametrize("before", ["sound", "damaged too"])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, monkeypatch, before):
+    """The run goes on from there, or from zero, says so, and ends with the same tables."""
+    monkeypatch.setattr("romdp.experiments.running._EVERY", 0.0)
+    only = {"steps": 200, "observations": (6,), "seeds": 1}
+    reference, directory = new(tmp_path / "reference", **only), new(tmp_path / "x", **only)
+    run_experiment(reference)
+    with pytest.raises(Stop):
+        run_experiment(directory, CutShort(5), checkpoint_seconds=0.0)
+    run = directory.experiment.runs[0]
+    path = directory.checkpoint(run)
+    previous = path.with_name(path.name + ".previous")
+    arrays, facts = read_arrays(path, "checkpoint of a run", 2)
+    write_arrays(path, "checkpoint of a run", 2, arrays | {"agent_table": np.zeros(1)}, facts)
+    if before == "damaged too":
+        previous.write_bytes(previous.read_bytes()[:-1])
+    stream = io.StringIO()
+    assert run_experiment(directory, watcher=Plain(stream)) == []
+    (line,) = [line for line in stream.getvalue().splitlines() if "is damaged" in line]
+    where = r"goes on from step \d+, the checkpoint before" if before == "sound" else "starts from"
+    assert re.search(rf"{run.id} .*the agent is damaged: table holds.*; the run {where}", line)
+    assert directory.facts(run)["resumed"] == (before == "sound")
+    assert tables(directory.path) == tables(reference.path)
+    assert list((directory.path / "checkpoints").iterdir()) == []
+
+
+def test_a_checkpoint_that_cannot_be_removed_fails_its_run_alone(tmp_path):
+    directory = new(tmp_path / "x")
+    directory.checkpoint(directory.experiment.runs[0]).mkdir()
+    assert run_experiment(directory) == [directory.experiment.runs[0]]
 
 
 def test_a_worker_that_does_not_see_the_directory(reference, tmp_path):

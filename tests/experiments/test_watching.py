@@ -17,6 +17,8 @@ def tell_everything(watcher, workers=2):
         watcher.finished(RUNS[0], FACTS)
         watcher.finished(RUNS[1], {**FACTS, "regret": None, "exact": False})
         watcher.failed(RUNS[2], ERROR)
+        watcher.restarted(RUNS[3], 1200, "x.npz is damaged")
+        watcher.restarted(RUNS[3], 0, "x.npz is damaged")
 
 
 def test_silence(capsys):
@@ -32,6 +34,10 @@ def test_plain_lines():
         "[2/5] ucrl2-grid-Y9-s0: regret 1,234.6, 9 groups, exact, 1.2 s",
         "[3/5] ucrl2-grid-Y9-s1: regret unknown, 9 groups, 1.2 s",
         "[4/5] ucrl2-grid-Y9-s2: FAILED: ValueError: [bold]this[/bold] was wrong",
+        "the checkpoint of ucrl2-grid-Y9-s3 cannot be used (x.npz is damaged); "
+        "the run goes on from step 1,200, the checkpoint before",
+        "the checkpoint of ucrl2-grid-Y9-s3 cannot be used (x.npz is damaged); "
+        "the run starts from zero",
     ]
 
 

@@ -25,9 +25,11 @@ def locked(path: Path, busy: str) -> Iterator[None]:
         while not _hold(descriptor, busy, path):
             os.close(descriptor)
             descriptor = _open(path)
-        yield
-        with suppress(OSError):
-            path.unlink()  # still locked: whoever opened it meanwhile sees that it is gone
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()  # still locked: whoever opened it meanwhile sees that it is gone
     finally:
         os.close(descriptor)
 

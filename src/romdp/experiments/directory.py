@@ -262,6 +262,21 @@ def delete_checkpoint(checkpoint: Path) -> None:
         _delete(checkpoint.with_name(name))
 
 
+def drop_checkpoint(checkpoint: Path) -> bool:
+    """Put the checkpoint before this one in its place; without one, only delete it.
+
+    Returns False if the file cannot be removed, or if there is none.
+    """
+    try:
+        os.replace(checkpoint.with_name(f"{checkpoint.name}.previous"), checkpoint)
+    except OSError:  # there is none
+        try:
+            checkpoint.unlink()
+        except OSError:
+            return False
+    return True
+
+
 def _delete(file: Path) -> None:
     with suppress(OSError):
         file.unlink()

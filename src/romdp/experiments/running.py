@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from romdp.core.errors import MisuseError, StorageError, StructureError, WriteEr
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.experiments.catalogue import BASELINES, Settings, check_installed, make_agent
-from romdp.experiments.directory import RunDirectory, delete_checkpoint
+from romdp.experiments.directory import RunDirectory, drop_checkpoint
 from romdp.experiments.executors import Executor, Here
 from romdp.experiments.shards import Writer
 from romdp.experiments.specification import RunSpec
@@ -25,7 +25,7 @@ from romdp.experiments.summary import slope, summarise
 from romdp.experiments.tables import grouping_facts, pack_tables
 from romdp.experiments.watching import Progress, Silent, Watcher
 from romdp.experiments.worlds import WorldSpec
-from romdp.playing import Epoch, Run, epochs
+from romdp.playing import Epoch, Playing, Run, epochs
 
 _EVERY = 0.2  # seconds between two reports of one run
 _VERSIONS = ("romdp", "numpy", "scipy", "numba", "pyarrow")
@@ -100,21 +100,43 @@ def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> t
     checkpoint = Path(task.checkpoint)
     # A worker elsewhere may not see the directory: it plays without a checkpoint.
     kept = checkpoint if checkpoint.parent.is_dir() else None
-    begin = dict[str, Any](checkpoint=kept, checkpoint_seconds=task.checkpoint_seconds)
-    try:
-        playing = epochs(agent, world, task.steps, seed, **begin)
-    except WriteError:
-        raise
-    except StorageError:  # damaged, or of another version: the run is the same from its start
-        delete_checkpoint(checkpoint)
-        playing = epochs(agent, world, task.steps, seed, **begin)
+    begin = partial(
+        epochs,
+        agent,
+        world,
+        task.steps,
+        seed,
+        checkpoint=kept,
+        checkpoint_seconds=task.checkpoint_seconds,
+    )
+    playing, damage = _begin(begin, checkpoint)
     resumed = playing.state.step > 0
+    if damage is not None:
+        tell(Progress(playing.state.step, 0.0, task.run.n_observations, damage))
     report = _now_and_then(tell)
     for epoch in playing:
         report(epoch)
         if epoch.start + epoch.length >= task.steps:
             break  # no checkpoint of a run that is over
     return playing.run, resumed
+
+
+def _begin(begin: Callable[[], Playing], checkpoint: Path) -> tuple[Playing, str | None]:
+    """Begin a run, or go on with it from the last checkpoint that can be used.
+
+    Returns the run, and what is wrong with the checkpoint if it could not be used: it is damaged,
+    or of another version. The run is the same wherever it begins.
+    """
+    damage = None
+    while True:
+        try:
+            return begin(), damage
+        except WriteError:
+            raise
+        except StorageError as error:
+            damage = damage or str(error.__cause__ or error)
+            if not drop_checkpoint(checkpoint):
+                raise
 
 
 def _now_and_then(tell: Callable[[Progress], None]) -> Callable[[Epoch], None]:
@@ -187,8 +209,7 @@ def run_experiment(
                 outcomes = (executor or Here()).run(
                     do_task,
                     tasks,
-                    # A cluster turns what is told into plain tuples.
-                    lambda worker, i, told: watch.progress(worker, todo[i], Progress(*told)),
+                    lambda worker, i, told: _hear(watch, worker, todo[i], told),
                 )
                 with closing(outcomes):  # type: ignore[type-var]
                     for outcome in outcomes:
@@ -203,6 +224,13 @@ def run_experiment(
             writer.finish()
         directory.write_summary(summarise(directory))
     return failed
+
+
+def _hear(watch: Watcher, worker: str, run: RunSpec, told: tuple[Any, ...]) -> None:
+    progress = Progress(*told)  # a cluster turns what is told into plain tuples
+    if progress.damage:
+        watch.restarted(run, progress.step, progress.damage)
+    watch.progress(worker, run, progress)
 
 
 def _tasks(directory: RunDirectory, todo: list[RunSpec], checkpoint_seconds: float) -> list[Task]:

@@ -10,11 +10,12 @@ _MOST_LINES = 16  # of workers on a terminal
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """How far a run is; ``damage`` says, once, what was wrong with its checkpoint."""
 
     step: int
     regret: float
     n_clusters: int
+    damage: str = ""
 
 
 class Watcher(Protocol):
@@ -26,6 +27,10 @@ class Watcher(Protocol):
 
     def repeated(self, run: RunSpec, what: str) -> None:
         """Learn that a stored run is damaged, and in what way: it is done again."""
+        ...
+
+    def restarted(self, run: RunSpec, step: int, what: str) -> None:
+        """Learn that a run goes on from an earlier step, since its checkpoint is damaged."""
         ...
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
@@ -51,6 +56,9 @@ class Silent:
 
     def repeated(self, run: RunSpec, what: str) -> None:
         """Learn that a damaged run is done again."""
+
+    def restarted(self, run: RunSpec, step: int, what: str) -> None:
+        """Learn that a checkpoint is damaged."""
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Learn how far a run is."""
@@ -86,6 +94,10 @@ class Plain:
     def repeated(self, run: RunSpec, what: str) -> None:
         """Write that a damaged run is done again."""
         self._write(_damage(run, what))
+
+    def restarted(self, run: RunSpec, step: int, what: str) -> None:
+        """Write that a checkpoint is damaged."""
+        self._write(_restart(run, step, what))
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Ignore how far a run is."""
@@ -152,6 +164,10 @@ class Live:
         """Leave a line that a damaged run is done again."""
         self._bars.console.print(_damage(run, what), markup=False)
 
+    def restarted(self, run: RunSpec, step: int, what: str) -> None:
+        """Leave a line that a checkpoint is damaged."""
+        self._bars.console.print(_restart(run, step, what), markup=False)
+
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Show how far a run is."""
         if run in self._ended:  # news from a cluster may be late
@@ -198,6 +214,11 @@ class Live:
 
 def _damage(run: RunSpec, what: str) -> str:
     return f"{run.id} is damaged and done again: {what}"
+
+
+def _restart(run: RunSpec, step: int, what: str) -> str:
+    where = f"goes on from step {step:,}, the checkpoint before" if step else "starts from zero"
+    return f"the checkpoint of {run.id} cannot be used ({what}); the run {where}"
 
 
 def _outcome(facts: Mapping[str, Any]) -> str:
