@@ -16,7 +16,7 @@ from pathlib import Path
 
 from romdp.exact.romdp import as_romdp
 from romdp.experiments import Experiment, RunDirectory, run_experiment
-from romdp.experiments.catalogue import Settings, make_agent
+from romdp.experiments.agents import Settings, make_agent
 from romdp.experiments.executors import Outcome
 from romdp.playing import epochs
 

@@ -38,7 +38,7 @@ import simulator
 
 import romdp
 from romdp.experiments import make_agent
-from romdp.experiments.catalogue import Settings
+from romdp.experiments.agents import Settings
 
 DEFAULT = machine.ROOT / "docs" / "results" / "bench.md"
 TELLER = {"lc-psrl": "oracle-psrl", "lc-ucrl": "oracle", "sl-ucrl": "oracle", "ucrl2": "oracle"}

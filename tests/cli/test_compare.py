@@ -221,7 +221,7 @@ def test_failed_runs_are_status_1_and_resume_tries_them_again(tmp_path, monkeypa
         raise RuntimeError("no luck")
 
     with monkeypatch.context() as patch:
-        patch.setitem(romdp.experiments.catalogue.AGENTS, "oracle", broken)
+        patch.setitem(romdp.experiments.agents.AGENTS, "oracle", broken)
         result = run("compare", *QUICK, "--out", tmp_path / "x")
     assert result.exit_code == 1
     assert "4 of 8 runs of 2,000 steps" in result.stdout

@@ -51,7 +51,7 @@ def without_torch(monkeypatch):
         if "dqn" in names:
             raise InvalidInputError("agent 'dqn' needs pip install 'romdp[dqn]'")
 
-    monkeypatch.setattr("romdp.experiments.catalogue.check_installed", refuse)
+    monkeypatch.setattr("romdp.experiments.agents.check_installed", refuse)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_failed_runs_are_status_1_and_the_rest_is_done(tmp_path, monkeypatch, dr
         raise RuntimeError("no luck")
 
     with monkeypatch.context() as patch:
-        patch.setitem(romdp.experiments.catalogue.AGENTS, "oracle", broken)
+        patch.setitem(romdp.experiments.agents.AGENTS, "oracle", broken)
         result = run("regret", "--out", tmp_path / "x", "--quiet")
     assert result.exit_code == 1
     assert result.stderr.count("runs failed") == 2  # in both parts

@@ -1,7 +1,7 @@
 """Small experiments, and what is in their directories."""
 
 from romdp.experiments import Experiment
-from romdp.experiments.catalogue import Settings
+from romdp.experiments.agents import Settings
 
 
 def small(**changes):

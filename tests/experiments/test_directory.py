@@ -223,7 +223,7 @@ def test_whoever_reads_does_not_stop_the_one_who_writes(done):
 
 
 def test_a_missing_baseline_is_refused_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("romdp.experiments.catalogue.find_spec", lambda name: None)
+    monkeypatch.setattr("romdp.experiments.agents.find_spec", lambda name: None)
     with pytest.raises(InvalidInputError, match="pip install"):
         RunDirectory.create(tmp_path / "x", small(agents=("dqn",)))
     assert os.listdir(tmp_path) == []

@@ -15,7 +15,7 @@ import romdp
 from romdp.core.errors import WriteError
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.partition import Partition
-from romdp.experiments.catalogue import AGENTS, make_agent
+from romdp.experiments.agents import AGENTS, make_agent
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Here, Outcome, Processes
 from romdp.experiments.index import Index
@@ -349,7 +349,7 @@ def test_baselines_run_like_agents(tmp_path, monkeypatch):
     fake = types.ModuleType("romdp.playing.baselines")
     fake.play_baseline = play_baseline
     monkeypatch.setitem(sys.modules, "romdp.playing.baselines", fake)
-    monkeypatch.setattr("romdp.experiments.catalogue.find_spec", lambda name: True)
+    monkeypatch.setattr("romdp.experiments.agents.find_spec", lambda name: True)
     directory = new(tmp_path / "x", agents=("q-learning",), observations=(6,))
     assert run_experiment(directory) == []
     summary = json.loads((directory.path / "summary.json").read_text())

@@ -5,7 +5,7 @@ from experiment_cases import small
 
 import romdp
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, UnknownNameError
-from romdp.experiments.catalogue import Settings
+from romdp.experiments.agents import Settings
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.worlds.catalogue import WORLDS
 

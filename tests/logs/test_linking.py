@@ -9,7 +9,6 @@ from romdp.logs.reading.linking import (
     link,
     mark_ends,
     out_of_order,
-    pay,
     renamed,
     unpacked,
 )
@@ -63,7 +62,7 @@ def test_pairs_are_paid():
     seen, done, _ = random_rows(1)
     paid = np.random.default_rng(1).normal(size=400)
     visits, sums, squares = np.zeros((9, 4), int), np.zeros((9, 4)), np.zeros((9, 4))
-    pay(seen, done, paid, 0.5, visits, sums, squares)
+    count_rewards(seen, done, paid, 0.5, visits, sums, squares)
     for o in range(9):
         for a in range(4):
             mine = paid[(seen == o) & (done == a)] - 0.5

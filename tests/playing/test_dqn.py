@@ -9,7 +9,7 @@ from romdp.agents.recipes import UCRL2
 from romdp.core.errors import InvalidInputError
 from romdp.exact.romdp import ROMDP
 from romdp.playing import play
-from romdp.playing.baselines.catalogue import baseline, play_baseline
+from romdp.playing.baselines.by_name import baseline, play_baseline
 from romdp.playing.baselines.dqn import DQN
 from romdp.playing.baselines.score import Score
 from romdp.worlds.environments import ROMDPEnv

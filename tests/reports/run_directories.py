@@ -1,7 +1,7 @@
 """Small run directories, made as `romdp compare` makes them."""
 
 from romdp.experiments import Experiment, RunDirectory, run_experiment
-from romdp.experiments.catalogue import Settings
+from romdp.experiments.agents import Settings
 from romdp.experiments.worlds import NamedWorld
 
 

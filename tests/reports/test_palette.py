@@ -1,10 +1,10 @@
 """Colours and dashes: everybody can be told apart."""
 
 from romdp.experiments import AGENTS
-from romdp.experiments.catalogue import BASELINES
+from romdp.experiments.agents import BASELINE_NAMES
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, agent_styles, state_colour
 
-NAMES = [*AGENTS, *BASELINES]
+NAMES = [*AGENTS, *BASELINE_NAMES]
 
 
 def test_every_agent_of_the_command_has_a_style_of_its_own():

@@ -6,9 +6,9 @@ from romdp import ROMDP
 from romdp.core.errors import StructureError
 from romdp.theory.concentration import enough_samples, error_constant, rank_samples
 from romdp.theory.views import hidden_policy_views, policy_rows, views
-from romdp.theory.worst import Choices, worst
+from romdp.theory.worst import OpenConstants, worst
 
-CHOICES = Choices(delta=0.1, c1=1.0, g=1.0, epsilon=0.25)
+CHOICES = OpenConstants(delta=0.1, c1=1.0, g=1.0, epsilon=0.25)
 
 
 def test_the_worst_over_all_hidden_policies():

@@ -86,7 +86,7 @@ def reproduce(
 
 def _missing_dqn(quick: bool) -> str | None:
     """Say why DQN is left out, or return None if it takes part."""
-    from romdp.experiments.catalogue import check_installed
+    from romdp.experiments.agents import check_installed
     from romdp.experiments.reproductions import DQN
 
     if quick:

@@ -76,7 +76,7 @@ class Triples:
         highest |= {"action": n_actions - 1, "count": _LARGEST}
         shape = (int(np.size(previous)),)  # an exact length, for there may be no triple at all
         columns = [whole_array(given[name], name, shape, 0, highest[name]) for name in _COLUMNS]
-        self._set(_add_up(columns, n_observations, n_actions), n_observations, n_actions)
+        self._set(_merge_equal(columns, n_observations, n_actions), n_observations, n_actions)
 
     def _set(self, columns: list[NDArray[np.int64]], n_observations: int, n_actions: int) -> None:
         """Fill the fields with columns that are sorted and distinct."""
@@ -100,7 +100,7 @@ class Triples:
         columns = list(trajectory.triples())
         columns.append(np.ones(len(columns[0]), np.int64))
         sizes = (trajectory.n_observations, trajectory.n_actions)
-        return cls._make(_add_up(columns, *sizes), *sizes)
+        return cls._make(_merge_equal(columns, *sizes), *sizes)
 
     @classmethod
     def zeros(cls, n_observations: int, n_actions: int) -> "Triples":
@@ -145,7 +145,7 @@ class Triples:
             column[kept] for column in (previous, middle, self.action, following, self.count)
         ]
         sizes = (partition.n_clusters, self.n_actions)
-        return self._make(_add_up(columns, *sizes), *sizes)
+        return self._make(_merge_equal(columns, *sizes), *sizes)
 
     def __add__(self, other: "Triples") -> "Triples":
         if not isinstance(other, Triples):
@@ -159,7 +159,7 @@ class Triples:
         columns = [
             np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True)
         ]
-        return self._make(_add_up(columns, *sizes), *sizes)
+        return self._make(_merge_equal(columns, *sizes), *sizes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Triples):
@@ -199,7 +199,7 @@ class Triples:
         return [getattr(self, name) for name in _COLUMNS]
 
 
-def _add_up(
+def _merge_equal(
     columns: list[NDArray[np.int64]], n_observations: int, n_actions: int
 ) -> list[NDArray[np.int64]]:
     """Sort the triples and add up the counts of equal ones, leaving out those that are 0."""

@@ -100,7 +100,7 @@ class Assumptions:
         ]
 
 
-def examine(
+def find_assumptions(
     hidden: MDP, labels: NDArray[np.int64], observation_chance: NDArray[np.float64]
 ) -> Assumptions:
     """Examine a hidden MDP and the probability of each observation in its state.

@@ -18,7 +18,7 @@ from romdp.core.validation import (
     real_array,
     whole_array,
 )
-from romdp.exact.assumptions import Assumptions, examine
+from romdp.exact.assumptions import Assumptions, find_assumptions
 from romdp.exact.mdp import MDP
 
 _KIND, _VERSION = "romdp world", 1
@@ -221,7 +221,7 @@ class ROMDP:
 
         Cost grows with X, not with Y: a fraction of a second at X = 50.
         """
-        return examine(self.hidden, self.labels, self.observation_chance)
+        return find_assumptions(self.hidden, self.labels, self.observation_chance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the world to an ``.npz`` file, completely or not at all."""

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from romdp.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from romdp.experiments.catalogue import AGENTS as AGENTS
-    from romdp.experiments.catalogue import Settings as Settings
-    from romdp.experiments.catalogue import make_agent as make_agent
+    from romdp.experiments.agents import AGENTS as AGENTS
+    from romdp.experiments.agents import Settings as Settings
+    from romdp.experiments.agents import make_agent as make_agent
     from romdp.experiments.directory import RunDirectory as RunDirectory
     from romdp.experiments.running import run_experiment as run_experiment
     from romdp.experiments.specification import Experiment as Experiment

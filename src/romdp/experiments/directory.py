@@ -26,7 +26,7 @@ from typing import IO, Any
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
 from romdp.core.storage import read_json, write_atomic, write_json
 from romdp.experiments import index as runs_index
-from romdp.experiments.catalogue import check_installed
+from romdp.experiments.agents import check_installed
 from romdp.experiments.index import Contents, Index
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.worlds import FileWorld, kept_file

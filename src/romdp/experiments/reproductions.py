@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from romdp.experiments.catalogue import Settings
+from romdp.experiments.agents import Settings
 from romdp.experiments.specification import Experiment
 from romdp.experiments.worlds import NamedWorld
 

@@ -16,7 +16,7 @@ from romdp import __version__
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.experiments.catalogue import BASELINES, Settings, check_installed, make_agent
+from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, make_agent
 from romdp.experiments.directory import RunDirectory, drop_checkpoint
 from romdp.experiments.executors import Executor, Here
 from romdp.experiments.shards import Writer
@@ -92,7 +92,7 @@ def _environment() -> dict[str, Any]:
 def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> tuple[Run, bool]:
     seed = task.run.stream(task.seed)
     tell(Progress(0, 0.0, task.run.n_observations))
-    if task.run.agent in BASELINES:
+    if task.run.agent in BASELINE_NAMES:
         from romdp.playing.baselines import play_baseline
 
         return play_baseline(task.run.agent, world, task.steps, seed), False

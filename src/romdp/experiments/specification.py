@@ -13,7 +13,7 @@ from romdp import __version__
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.validation import choice, whole_number
-from romdp.experiments.catalogue import Settings, check_agents
+from romdp.experiments.agents import Settings, check_agents
 from romdp.experiments.worlds import FileWorld, NamedWorld, WorldSpec, safe_name, world_from
 
 KIND, VERSION = "romdp experiment", 1

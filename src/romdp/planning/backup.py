@@ -30,7 +30,7 @@ _SLACK = 10.0  # of near-optimistic supports; UCRL3's choice
 _BEFORE: Floats = np.array([-np.inf, np.inf, 0.0, 0.0, np.inf])  # the first sweep
 
 
-class Task(NamedTuple):
+class Iteration(NamedTuple):
     """What an iteration works on; the compiled loops overwrite all but the rewards."""
 
     rewards: Floats  # (S, A)
@@ -43,9 +43,9 @@ class Task(NamedTuple):
     max_sweeps: int
 
 
-def new_task(rewards: Floats, values: Floats, precision: float, max_sweeps: int) -> Task:
+def new_iteration(rewards: Floats, values: Floats, precision: float, max_sweeps: int) -> Iteration:
     """Prepare an iteration from ``values``, which it will overwrite."""
-    return Task(
+    return Iteration(
         rewards,
         values,
         np.empty(values.size, np.int64),
@@ -84,7 +84,7 @@ def rank(values: Floats, order: Integers) -> None:
 
 
 @kernel
-def advance(task: Task) -> bool:
+def advance(task: Iteration) -> bool:
     """Finish a sweep: back up the values, and say whether that was the last one.
 
     The new values are centred: the smallest is zero.
@@ -158,7 +158,7 @@ def slack(totals: Floats) -> float:
 
 @kernel
 def widen(
-    task: Task, lower: Floats, room: Floats, unseen: Floats, missing: float, allowed: float
+    task: Iteration, lower: Floats, room: Floats, unseen: Floats, missing: float, allowed: float
 ) -> float:
     """Expect the values under the best law of one row on a support that is wide enough.
 
@@ -194,7 +194,7 @@ def widen(
 
 
 @kernel
-def _fill(task: Task, room: Floats, unseen: Floats, left: float, extra: int) -> float:
+def _fill(task: Iteration, room: Floats, unseen: Floats, left: float, extra: int) -> float:
     """Return what it adds to fill the best states first, ``extra`` unseen ones among them."""
     added = 0.0
     for i in range(task.order.size):
@@ -245,7 +245,7 @@ class Plan:
     gap: float
 
     @classmethod
-    def of(cls, task: Task) -> "Plan":
+    def of(cls, task: Iteration) -> "Plan":
         """Read the plan off a finished iteration."""
         progress = task.progress.tolist()
         low, high = progress[LOW], progress[HIGH]
@@ -275,15 +275,15 @@ class Arrivals(ABC):
     totals: Floats
 
     @abstractmethod
-    def solve_balls(self, task: Task, widths: Floats) -> Plan:
+    def solve_balls(self, task: Iteration, widths: Floats) -> Plan:
         """Run extended value iteration inside L1 balls."""
 
     @abstractmethod
-    def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
+    def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
         """Run extended value iteration inside intervals."""
 
     @abstractmethod
-    def solve_time_uniform(self, task: Task, doubt: float) -> Plan:
+    def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:
         """Run extended value iteration inside time-uniform intervals, on near-optimistic supports.
 
         ``doubt`` is log(1 / level), where the level is the chance that one bound may fail.

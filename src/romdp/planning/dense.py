@@ -19,8 +19,8 @@ from romdp.planning.backup import (
     Arrivals,
     Floats,
     Integers,
+    Iteration,
     Plan,
-    Task,
     advance,
     rank,
     slack,
@@ -34,7 +34,7 @@ _GROUP = 8  # lanes that are filled together; a panel has a multiple of them
 
 
 @kernel
-def _add_up(row: NDArray[np.generic]) -> float:
+def _total(row: NDArray[np.generic]) -> float:
     """Sum a row of weights; NaN if one of them is negative."""
     # Four sums side by side: a single one would wait for itself.
     a = b = c = d = 0.0
@@ -86,7 +86,7 @@ def arrange(
     bad = -1
     for pair in range(n_pairs):
         if known[pair]:
-            totals[pair] = _add_up(weights[pair])
+            totals[pair] = _total(weights[pair])
             if totals[pair] > 0.0:
                 pairs[n_rows] = pair
                 n_rows += 1
@@ -183,7 +183,9 @@ def find_time_uniform(panels: Floats, pairs: Integers, totals: Floats, doubt: fl
 
 
 @kernel
-def _move_and_expect(task: Task, base: Floats, room: Floats, sign: float, lanes: Floats) -> None:
+def _move_and_expect(
+    task: Iteration, base: Floats, room: Floats, sign: float, lanes: Floats
+) -> None:
     """Add ``sum over states of (base + sign * moved) * value`` to ``lanes[0]``.
 
     The states are met from the best to the worst (``sign`` 1) or the other way (-1); at each a
@@ -227,14 +229,14 @@ def _move_and_expect(task: Task, base: Floats, room: Floats, sign: float, lanes:
 
 
 @kernel
-def _hand_out(task: Task, lanes: Floats, pairs: Integers) -> None:
+def _hand_out(task: Iteration, lanes: Floats, pairs: Integers) -> None:
     """Write the expected values of a panel's lanes to their pairs."""
     for lane in range(pairs.size):
         task.expected[pairs[lane]] = lanes[0, lane]
 
 
 @kernel
-def iterate_balls(task: Task, panels: Floats, pairs: Integers, widths: Floats) -> None:
+def iterate_balls(task: Iteration, panels: Floats, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; each pair has its width.
 
     Half the width is added to the best state, as far as chance remains, and as much is taken
@@ -264,7 +266,7 @@ def iterate_balls(task: Task, panels: Floats, pairs: Integers, widths: Floats) -
 
 
 @kernel
-def iterate_intervals(task: Task, lowers: Floats, rooms: Floats, pairs: Integers) -> None:
+def iterate_intervals(task: Iteration, lowers: Floats, rooms: Floats, pairs: Integers) -> None:
     """Run extended value iteration where every chance has a lower end and some room above it.
 
     All chances start at their lower ends; what is missing to one fills the room of the best
@@ -292,7 +294,7 @@ def iterate_intervals(task: Task, lowers: Floats, rooms: Floats, pairs: Integers
 
 
 @kernel
-def iterate_supports(task: Task, entries: Entries, pairs: Integers, share: float) -> None:
+def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: float) -> None:
     """Run extended value iteration inside intervals, on supports that are wide enough (`widen`).
 
     The states seen and the best one are filled first, for all lanes at once. Only where the other
@@ -355,12 +357,12 @@ class DenseArrivals(Arrivals):
             self._refuse(bad, rows[bad])
         self.totals = totals.reshape(self.shape)
 
-    def solve_balls(self, task: Task, widths: Floats) -> Plan:
+    def solve_balls(self, task: Iteration, widths: Floats) -> Plan:
         """Run extended value iteration inside L1 balls."""
         iterate_balls(task, self._panels, self._pairs, widths.reshape(-1))
         return Plan.of(task)
 
-    def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
+    def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
         """Run extended value iteration inside intervals."""
         lowers, rooms = find_intervals(
             self._panels, self._pairs, slopes.reshape(-1), offsets.reshape(-1)
@@ -368,7 +370,7 @@ class DenseArrivals(Arrivals):
         iterate_intervals(task, lowers, rooms, self._pairs)
         return Plan.of(task)
 
-    def solve_time_uniform(self, task: Task, doubt: float) -> Plan:
+    def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:
         """Run extended value iteration inside time-uniform intervals."""
         totals = self.totals.reshape(-1)
         entries = find_time_uniform(self._panels, self._pairs, totals, doubt)

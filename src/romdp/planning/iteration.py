@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
-from romdp.planning.backup import Arrivals, Floats, Plan, Task, new_task
+from romdp.planning.backup import Arrivals, Floats, Iteration, Plan, new_iteration
 from romdp.planning.dense import DenseArrivals
 from romdp.planning.sparse import SparseArrivals
 
@@ -250,7 +250,7 @@ def _task(
     start: ArrayLike | None,
     precision: float,
     max_sweeps: int,
-) -> Task:
+) -> Iteration:
     """Check what an iteration begins with; the values are shifted so that the smallest is 0."""
     if start is None:
         values = np.zeros(shape[0])
@@ -262,7 +262,7 @@ def _task(
         precision = real_number(precision, "precision", 0.0, open_low=True)
     if max_sweeps != MAX_SWEEPS:
         max_sweeps = whole_number(max_sweeps, "max_sweeps", 1)
-    return new_task(_of_pairs(rewards, "rewards", shape), values, precision, max_sweeps)
+    return new_iteration(_of_pairs(rewards, "rewards", shape), values, precision, max_sweeps)
 
 
 def sizes(transitions: Transitions | Arrivals) -> tuple[int, int]:

@@ -22,7 +22,7 @@ _DAMPING = 0.75  # a chain that goes round in circles must not keep the values f
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Worst:
+class WorstCase:
     """What is certain in every model inside the balls.
 
     Attributes
@@ -98,7 +98,7 @@ def robust_value_iteration(
     *,
     precision: float = 1e-5,
     most_sweeps: int = 10_000,
-) -> Worst:
+) -> WorstCase:
     """Find the policy whose worst model is best, or the worst model of a given policy.
 
     Parameters
@@ -136,4 +136,4 @@ def robust_value_iteration(
         most_sweeps,
         chosen,
     )
-    return Worst(float(gain), freeze(chosen), int(sweeps))
+    return WorstCase(float(gain), freeze(chosen), int(sweeps))

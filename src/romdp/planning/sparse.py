@@ -16,8 +16,8 @@ from romdp.planning.backup import (
     Arrivals,
     Floats,
     Integers,
+    Iteration,
     Plan,
-    Task,
     advance,
     rank,
     slack,
@@ -88,7 +88,7 @@ def arrange(
 
 
 @kernel
-def iterate_balls(task: Task, lists: Lists, pairs: Integers, widths: Floats) -> None:
+def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; the twin of the dense one."""
     starts, rows, chances = lists.starts, lists.rows, lists.chances
     values, order = task.values, task.order
@@ -119,7 +119,7 @@ def iterate_balls(task: Task, lists: Lists, pairs: Integers, widths: Floats) -> 
 
 @kernel
 def iterate_intervals(
-    task: Task, lowers: Lists, rooms: Floats, pairs: Integers, offsets: Floats
+    task: Iteration, lowers: Lists, rooms: Floats, pairs: Integers, offsets: Floats
 ) -> None:
     """Run extended value iteration inside intervals; the twin of the dense one.
 
@@ -212,7 +212,7 @@ def find_time_uniform(lists: Lists, n_per_row: Floats, doubt: float) -> RowEntri
 
 @kernel
 def iterate_supports(
-    task: Task, lists: Lists, entries: RowEntries, pairs: Integers, share: float
+    task: Iteration, lists: Lists, entries: RowEntries, pairs: Integers, share: float
 ) -> None:
     """Run extended value iteration inside intervals, on wide enough supports; as the dense one.
 
@@ -303,12 +303,12 @@ class SparseArrivals(Arrivals):
             self._refuse(bad, matrix.data[matrix.indptr[bad] : matrix.indptr[bad + 1]])
         self.totals = totals.reshape(self.shape)
 
-    def solve_balls(self, task: Task, widths: Floats) -> Plan:
+    def solve_balls(self, task: Iteration, widths: Floats) -> Plan:
         """Run extended value iteration inside L1 balls."""
         iterate_balls(task, self._lists, self._pairs, widths.reshape(-1))
         return Plan.of(task)
 
-    def solve_intervals(self, task: Task, slopes: Floats, offsets: Floats) -> Plan:
+    def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
         """Run extended value iteration inside intervals."""
         starts, rows, chances = self._lists
         slope = slopes.reshape(-1)[self._pairs]
@@ -320,7 +320,7 @@ class SparseArrivals(Arrivals):
         iterate_intervals(task, lists, rooms, self._pairs, offset)
         return Plan.of(task)
 
-    def solve_time_uniform(self, task: Task, doubt: float) -> Plan:
+    def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:
         """Run extended value iteration inside time-uniform intervals."""
         totals = self.totals.reshape(-1)
         entries = find_time_uniform(self._lists, totals[self._pairs], doubt)

@@ -45,8 +45,8 @@ def tell(record: Record, most: int = 40) -> tuple[Chapter, ...]:
     record
         The run.
     most
-        Of more groupings than this, those that changed the most are told, the first and the
-        last among them; each chapter says what happened since the one before it.
+        If there are more groupings than this, those that changed the most are told, the first
+        and the last among them; each chapter says what happened since the one before it.
     """
     chapters = []
     before: Partition | None = None

@@ -23,7 +23,7 @@ from romdp.theory.rates import (
 from romdp.theory.regret import corollary_bound, pomdp_bound, ucrl_bound
 from romdp.theory.table import Row, Scalar
 from romdp.theory.views import contraction_of_all, mixing_speed
-from romdp.theory.worst import Choices, Worst
+from romdp.theory.worst import OpenConstants, PolicyConstants
 
 _SPECTRAL = "The spectral step, one number for each action"
 _RATES = "Until observations are grouped, in steps unless said otherwise"
@@ -51,8 +51,8 @@ class Facts:
 
     world: ROMDP
     assumed: Assumptions
-    worst: Worst
-    choices: Choices
+    worst: PolicyConstants
+    choices: OpenConstants
     steps: int
     c2: Magnitude
     c2_note: str

@@ -13,7 +13,7 @@ from romdp.theory.facts import Facts, Needs, all_rows
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import pomdp_diameter
 from romdp.theory.table import Table
-from romdp.theory.worst import Choices, worst
+from romdp.theory.worst import OpenConstants, worst
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def bounds(
     True
     """
     world = as_romdp(world)
-    choices = Choices(
+    choices = OpenConstants(
         delta=real_number(delta, "delta", 0, 1, open_low=True, open_high=True),
         c1=real_number(c1, "c1", 0, open_low=True),
         g=real_number(g, "g", 0, open_low=True),

@@ -29,7 +29,7 @@ from romdp.theory.views import (
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class OpenConstants:
     """What the paper leaves open: delta, C_1 and the rank threshold's g and epsilon."""
 
     delta: float
@@ -68,7 +68,7 @@ class ActionConstants:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class PolicyConstants:
     """The constants of a set of policies.
 
     Attributes
@@ -100,8 +100,12 @@ class Worst:
 
 
 def worst(
-    world: ROMDP, policy: ArrayLike | str | None, choices: Choices, ergodic: bool, max_policies: int
-) -> Worst:
+    world: ROMDP,
+    policy: ArrayLike | str | None,
+    choices: OpenConstants,
+    ergodic: bool,
+    max_policies: int,
+) -> PolicyConstants:
     """Take the worst over a given policy, or over all deterministic ones of the hidden states.
 
     Where these are too many, or some are not ergodic, the uniform policy stands in for them.
@@ -128,8 +132,8 @@ def worst(
 
 
 def _collect(
-    world: ROMDP, policies: str, share: float, choices: Choices, found: Iterable[Views]
-) -> Worst:
+    world: ROMDP, policies: str, share: float, choices: OpenConstants, found: Iterable[Views]
+) -> PolicyConstants:
     worst: list[ActionConstants | None] = [None] * world.n_actions
     slowest: Mixing | None = None
     settles = True
@@ -146,14 +150,14 @@ def _collect(
         nothing = View(world.n_states, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0)
         worst = [_constants(nothing, world.n_observations, choices)] * world.n_actions
         settles = False
-    return Worst(policies, share, slowest if settles else None, tuple(worst))
+    return PolicyConstants(policies, share, slowest if settles else None, tuple(worst))
 
 
 def _slowness(found: Mixing | None) -> float:
     return -np.inf if found is None else mixing_speed(found)
 
 
-def _constants(view: View, n_observations: int, choices: Choices) -> ActionConstants:
+def _constants(view: View, n_observations: int, choices: OpenConstants) -> ActionConstants:
     delta = choices.delta
     enough = enough_samples(view, n_observations, delta, choices.c1)
     rank = rank_samples(view, n_observations, delta, choices.g, choices.epsilon)

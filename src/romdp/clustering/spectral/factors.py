@@ -77,7 +77,7 @@ def _symmetrised(moments: Moments, rank: int, rng: np.random.Generator) -> _Symm
 
 
 @kernel
-def _add_up(
+def _whitened_tensor(
     first: NDArray[np.int64],
     second: NDArray[np.int64],
     third: NDArray[np.int64],
@@ -148,7 +148,9 @@ def tensor_factors(
         np.ascontiguousarray(c @ (lift.T @ whiten))
         for c, lift in zip(views.coordinates, views.lift, strict=True)
     )
-    tensor = _add_up(*moments.places, moments.weights, first, np.ascontiguousarray(whiten), third)
+    tensor = _whitened_tensor(
+        *moments.places, moments.weights, first, np.ascontiguousarray(whiten), third
+    )
     frame = None if start is None else whiten.T @ start
     found = decompose(tensor, solver, rng, n_starts=n_starts, start=frame, tolerance=tolerance)
     columns = _laws((views.basis * scale) @ found.vectors)

@@ -12,7 +12,7 @@ from romdp.exact.chains import gain_and_bias
 from romdp.exact.mdp import MDP
 from romdp.exact.solvers import policy_iteration
 from romdp.planning.confidence import Hoeffding
-from romdp.planning.robust import Worst, robust_value_iteration
+from romdp.planning.robust import WorstCase, robust_value_iteration
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,17 +61,17 @@ class Bounds:
         Half widths of mean rewards, L1 widths of transition laws.
     optimistic_gain : float
         The best policy's gain in the best MDP inside the widths.
-    pessimistic : Worst
+    pessimistic : WorstCase
         The recommended policy in the worst MDP inside the widths.
-    cautious : Worst
+    cautious : WorstCase
         The policy that is worth most in its worst MDP.
     """
 
     reward_widths: Floats
     transition_widths: Floats
     optimistic_gain: float
-    pessimistic: Worst
-    cautious: Worst
+    pessimistic: WorstCase
+    cautious: WorstCase
 
 
 def gain_bounds(counts: Counts, found: Estimate, confidence: Hoeffding, delta: float) -> Bounds:

@@ -40,7 +40,7 @@ def link(
 
 
 @kernel
-def pay(
+def count_rewards(
     observations: Ints,
     actions: Ints,
     rewards: Floats,

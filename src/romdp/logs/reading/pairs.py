@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.logs.reading.linking import pay
+from romdp.logs.reading.linking import count_rewards
 from romdp.logs.reading.names import Floats, Ints
 
 _LIMIT = 2**28  # pairs: each of three arrays then takes 2 GiB
@@ -41,7 +41,7 @@ class Pairs:
 
     def add(self, seen: Ints, done: Ints, paid: Floats) -> None:
         """Add rows; there must be room for them."""
-        pay(seen, done, paid, self.shift, self._visits, self._sums, self._squares)
+        count_rewards(seen, done, paid, self.shift, self._visits, self._sums, self._squares)
 
     def make_room(self, n_observations: int, n_actions: int) -> None:
         """See to it that there is room for so many."""

@@ -159,7 +159,7 @@ AGENTS: dict[str, Maker] = {
 }
 """Makers of the agents that `romdp.play` plays."""
 
-BASELINES = ("dqn", "q-learning")
+BASELINE_NAMES = ("dqn", "q-learning")
 """Agents with a loop of their own, which `romdp.baselines` plays."""
 
 _NEEDED = {"dqn": ("torch", "stable_baselines3"), "q-learning": ()}
@@ -191,7 +191,7 @@ def make_agent(name: str, world: ROMDP | MDP, settings: Settings | None = None) 
 def check_agents(names: Sequence[str]) -> None:
     """Refuse names that are unknown or given twice."""
     for name in names:
-        choice(name, "agent", (*AGENTS, *BASELINES))
+        choice(name, "agent", (*AGENTS, *BASELINE_NAMES))
         if names.count(name) > 1:
             raise InvalidInputError(f"agent {name!r} is given twice")
 
@@ -199,7 +199,7 @@ def check_agents(names: Sequence[str]) -> None:
 def check_installed(names: Iterable[str]) -> None:
     """Refuse agents that need what is not installed here."""
     for name in names:
-        needed = ("romdp.baselines", *_NEEDED[name]) if name in BASELINES else ()
+        needed = ("romdp.playing.baselines", *_NEEDED[name]) if name in BASELINE_NAMES else ()
         if not all(find_spec(module) for module in needed):
             raise InvalidInputError(
                 f"agent {name!r} needs what is not installed: pip install 'romdp[dqn]'"

@@ -8,9 +8,9 @@ from romdp.clustering.simple import Chain, Known, Singletons
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.data.partition import Partition
-from romdp.experiments.catalogue import (
+from romdp.experiments.agents import (
     AGENTS,
-    BASELINES,
+    BASELINE_NAMES,
     Settings,
     check_agents,
     check_installed,
@@ -25,7 +25,7 @@ SETTINGS = Settings(scale=0.3, constants="jaksch", delta=0.1)
 
 
 def test_the_names_are_those_of_the_contract():
-    assert {*AGENTS, *BASELINES} == {
+    assert {*AGENTS, *BASELINE_NAMES} == {
         *(
             "sl-ucrl",
             "sl-ucrl-paper",
@@ -118,9 +118,9 @@ def test_an_unknown_agent_gets_a_suggestion():
 
 
 def test_a_baseline_that_is_not_installed_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("romdp.experiments.catalogue.find_spec", lambda name: None)
+    monkeypatch.setattr("romdp.experiments.agents.find_spec", lambda name: None)
     check_installed(AGENTS)
-    for name in BASELINES:
+    for name in BASELINE_NAMES:
         with pytest.raises(InvalidInputError, match=r"pip install 'romdp\[dqn\]'"):
             check_installed([name])
 
