@@ -6,6 +6,7 @@ from romdp.data.tally import Tally
 from romdp.logs.reading.linking import (
     ACTION_BITS,
     OBSERVATION_BITS,
+    count_rewards,
     link,
     mark_ends,
     out_of_order,
