@@ -86,7 +86,7 @@ def damage_array(array, rng):
             changed = changed.reshape(-1)[: rng.randrange(changed.size + 1)]
         case 2:
             changed = np.concatenate([changed.reshape(-1)] * 2)
-        case 3:
+        case 3 if changed.dtype.names is None:
             changed = changed.astype(rng.choice(("f8", "i8", "i4", "u1", "?", "c16", "U3")))
         case 4:
             changed = changed[None]

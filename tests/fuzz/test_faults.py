@@ -2,6 +2,8 @@
 
 import builtins
 import contextlib
+import json
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from faults import FaultError, Kill, interrupted
 import romdp
 from romdp.core.errors import ROMDPError, WriteError
 from romdp.core.storage import write_json
+from romdp.experiments import Experiment, RunDirectory, run_experiment
+from romdp.experiments.shards import read_runs
+from romdp.experiments.watching import Silent
 from romdp.reports import write_model_page
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
@@ -39,6 +44,62 @@ def test_play_goes_on_from_the_old_checkpoint_or_the_new(tmp_path, error):
         moment["over"] = calls["n"] < moment["at"]
         again = romdp.play(agent, WORLD, steps=600, seed=0, checkpoint=path)
         np.testing.assert_array_equal(again.regret, whole.regret)
+
+
+EXPERIMENT = Experiment(
+    worlds=({"name": "random-romdp", "arguments": {"n_states": 3, "n_actions": 2}},),
+    agents=("ucrl2", "oracle"),
+    observations=(6,),
+    steps=2,
+    seeds=1,
+)
+
+
+class Finished(Silent):
+    def __init__(self):
+        self.runs = set()
+
+    def finished(self, run, facts):
+        self.runs.add(run)
+
+
+def compare(folder, watcher=None):
+    """Begin an experiment, or go on with it, as ``romdp compare`` and ``romdp resume`` do."""
+    if (folder / "experiment.json").exists():
+        directory = RunDirectory.open(folder)
+    else:
+        directory = RunDirectory.create(folder, EXPERIMENT)
+    return run_experiment(directory, watcher=watcher, checkpoint_seconds=0.0)
+
+
+def contents(folder):
+    """Return how many runs are finished, and the bytes of their tables."""
+    summary = json.loads((folder / "summary.json").read_text())
+    files = (folder / "tables").iterdir()
+    return summary["runs"]["finished"], {path.name: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("error", [FaultError, Kill])
+def test_compare_is_completed_by_resume_after_a_fault_at_any_write(tmp_path, monkeypatch, error):
+    """Files, checkpoints and the index; what was finished before the fault stays finished."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    assert compare(tmp_path / "whole") == []
+    whole = contents(tmp_path / "whole")
+    for moment in every_moment(1000):
+        folder = tmp_path / str(moment["at"])
+        with (
+            interrupted(moment["at"], error) as calls,
+            contextlib.suppress(WriteError, Kill),
+        ):
+            compare(folder)
+        moment["over"] = calls["n"] < moment["at"]
+        done = set()
+        if (folder / "runs.sqlite").exists():
+            done = {row.run for row in read_runs(RunDirectory.open(folder)).rows}
+        watcher = Finished()
+        assert compare(folder, watcher) == []
+        assert not done & watcher.runs
+        assert contents(folder) == whole
 
 
 @pytest.mark.parametrize("error", [FaultError, Kill])

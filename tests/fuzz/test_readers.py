@@ -96,7 +96,11 @@ def read_online(folder):
     online.save(folder / "again")
     arrays, facts = storage.read_arrays(folder / "again", "online agent", 2)
     os.unlink(folder / "again")
-    return [*arrays.values(), json.dumps(facts)]
+    actions = []
+    for observation in SEEN.observations[:20].tolist():
+        actions.append(online.act(observation))
+        online.observe(0.5, observation)
+    return [*arrays.values(), json.dumps(facts), actions]
 
 
 def write_checkpoint(folder):
@@ -242,7 +246,9 @@ def unsealed_json(content, rng):
     return json.dumps(mutants.damage_json(facts, rng)).encode()
 
 
-@pytest.mark.parametrize("name", ["world", "mdp", "trajectory", "model", "vocabulary"])
+@pytest.mark.parametrize(
+    "name", ["world", "mdp", "trajectory", "model", "online", "checkpoint", "vocabulary"]
+)
 def test_damaged_fields_are_never_a_traceback(stored, tmp_path, name):
     """Files whose checksums fit, or that have none, but that hold nonsense."""
     reader = READERS[name]

@@ -125,7 +125,7 @@ class RunDirectory:
                 "experiment": _hash(read_json(self.path / _EXPERIMENT)),
                 "runs_per_shard": str(_runs_per_shard(self.experiment)),
             }
-            Index.create(path, self.experiment.runs, about).close()
+            Index.create(path, about)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -219,7 +219,7 @@ class RunDirectory:
                 _delete(file)
         for file in self._files("."):
             half = _TEMPORARY.fullmatch(file.name)
-            if half and half["name"] in (_EXPERIMENT, _SUMMARY, _ERRORS):
+            if half and half["name"] in (_EXPERIMENT, runs_index.FILE, _SUMMARY, _ERRORS):
                 _delete(file)
 
     def _files(self, folder: str) -> list[Path]:

@@ -12,12 +12,13 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from romdp.core.errors import StorageError, WriteError
+from romdp.core.storage import write_atomic
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.tables import KINDS
 
@@ -124,17 +125,24 @@ class Index:
                 self._connection.execute("PRAGMA synchronous = NORMAL")
         self._environments: dict[str, int] = {}
 
-    @classmethod
-    def create(cls, path: Path, runs: Sequence[RunSpec], about: Mapping[str, str]) -> "Index":
-        """Begin an index that holds no run; ``about`` are facts about the directory."""
-        index = cls(path, runs, writing=True)
-        with index._transaction() as connection:
-            for statement in _TABLES.strip().split(";\n"):
-                connection.execute(statement)
+    @staticmethod
+    def create(path: Path, about: Mapping[str, str]) -> None:
+        """Write an index that holds no run, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Where to.
+        about
+            Facts about the directory.
+        """
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            connection.executescript(_TABLES)
             connection.executemany(
                 "INSERT INTO about VALUES (?, ?)", [("format", _FORMAT), *about.items()]
             )
-        return index
+            content = connection.serialize()
+        write_atomic(path, lambda file: file.write(content))
 
     def close(self) -> None:
         """Close the file; the writer leaves one file and no journal."""

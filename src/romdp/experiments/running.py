@@ -114,10 +114,11 @@ def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> t
     if damage is not None:
         tell(Progress(playing.state.step, 0.0, task.run.n_observations, damage))
     report = _now_and_then(tell)
-    for epoch in playing:
-        report(epoch)
-        if epoch.start + epoch.length >= task.steps:
-            break  # no checkpoint of a run that is over
+    with closing(iter(playing)) as rest:
+        for epoch in rest:
+            report(epoch)
+            if epoch.start + epoch.length >= task.steps:
+                break  # no checkpoint of a run that is over
     return playing.run, resumed
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ class Playing:
             self._stage.arrays()  # refuses at once where the place cannot be saved
             self._load()
 
-    def __iter__(self) -> Iterator[Epoch]:
+    def __iter__(self) -> Generator[Epoch, None, None]:
         state, history = self.state, self._history
         with self._checkpoint.lock():
             while state.step < self.steps:
