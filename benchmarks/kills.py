@@ -29,7 +29,7 @@ from romdp.cli import main
 from romdp.experiments.reproductions import REPRODUCTIONS, Effort
 
 if __name__ == "__main__":
-    small = Effort(steps=20_000, seeds=1)
+    small = Effort(steps=2_000, seeds=1)
     REPRODUCTIONS["regret"] = dataclasses.replace(REPRODUCTIONS["regret"], quick=small)
     main()
 """
@@ -111,13 +111,13 @@ def tables(folder):
 def kill_reproduce(folder, times, rng):
     """Kill an experiment again and again until it is done; its tables are as if nobody had.
 
-    It is the quick version of a figure with 12 runs of 20,000 steps, with a checkpoint at every
-    chance; whenever it gets to its end it is begun anew.
+    It is the quick version of a figure with 12 runs of 2,000 steps and ten checkpoints per
+    second; whenever it gets to its end it is begun anew.
     """
     (folder / "small.py").write_text(REPRODUCE)
     reproduce = functools.partial(
         run,
-        *("reproduce", "regret", "--quick", "--quiet", "--checkpoint-seconds", 0, "--out"),
+        *("reproduce", "regret", "--quick", "--quiet", "--checkpoint-seconds", 0.1, "--out"),
         command=(sys.executable, folder / "small.py"),
     )
     _, seconds = reproduce(folder / "whole")

@@ -1,4 +1,5 @@
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -128,3 +129,19 @@ def test_the_stamp_of_a_file_is_that_of_all_it_imports(tmp_path):
     names = {name for name, _, _ in compiled.source_stamp(file)}
     assert {"user.py", "sweeping.py", "blockmodel.py", "links.py", "compiled.py"} <= names
     assert "command.py" not in names
+
+
+def test_an_index_that_names_what_is_gone_is_out_of_date(tmp_path, monkeypatch):
+    """After an upgrade the cache may name a class that romdp no longer has."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @kernel
+    def twice(x):
+        return 2 * x
+
+    file = twice._cache._cache_file
+    with open(file._index_path, "wb") as out:
+        pickle.dump(file._version, out)
+        out.write(b"cromdp.core.compiled\nGone\n.")  # what pickle writes for such a class
+    assert twice(3) == 6
+    assert twice.stats.cache_hits == {}

@@ -1,9 +1,10 @@
 """The one decorator for compiled kernels: cached on disk where a disk allows it."""
 
 import logging
+import pickle
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,15 @@ def _restamp(compiled: Any, path: Path) -> None:
     file = getattr(compiled._cache, "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):  # no public name for it
         file._source_stamp = source_stamp(path)
+        file._load_index = partial(_load_index, file._load_index)
+
+
+def _load_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """Read an index of numba's cache; one that names what romdp no longer has is out of date."""
+    try:
+        return load()
+    except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+        return {}
 
 
 @cache
