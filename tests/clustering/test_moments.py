@@ -133,6 +133,19 @@ def test_a_given_g_makes_the_threshold_of_the_paper_and_there_may_be_no_rank():
     assert threshold_rank(moments, np.random.default_rng(0), g=100.0).rank == 0
 
 
+def test_no_more_singular_values_are_computed_than_the_rank_needs():
+    """Sixteen at first, then twice as many until one lies below the threshold."""
+    world = random_romdp(3, 1, 30, seed=0)
+    triples = Triples.from_trajectory(simulate(world, "uniform", 5000, seed=0))
+    moments = Moments.from_triples(triples, 0)
+    exact = np.linalg.svd(moments.second(2, 3), compute_uv=False)
+    few = threshold_rank(moments, np.random.default_rng(0), g=0.3)
+    np.testing.assert_allclose(few.singular_values, exact[:16], rtol=1e-9)
+    all_of_them = threshold_rank(moments, np.random.default_rng(0), g=1e-9)
+    np.testing.assert_allclose(all_of_them.singular_values, exact, rtol=1e-9)
+    assert all_of_them.rank == 30
+
+
 def test_resampling_keeps_the_groups_and_the_mean():
     moments = Moments.from_triples(Triples.from_trajectory(_trajectory()), 0)
     rng = np.random.default_rng(3)

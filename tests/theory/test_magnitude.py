@@ -1,4 +1,5 @@
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,12 @@ def test_what_is_large_is_not_infinite():
     assert repr(large) == "overflow (> 1e308): 10^900.0"
     assert large.to_json() == "overflow (> 1e308)"
     assert float(large / (Magnitude.of(1e290) ** 3)) == pytest.approx(1e30, rel=1e-9)
+
+
+def test_the_largest_float_is_not_too_large():
+    largest = Magnitude.of(sys.float_info.max)
+    assert not largest.overflows
+    assert float(largest) == pytest.approx(sys.float_info.max, rel=1e-10)
 
 
 def test_infinity_and_zero():

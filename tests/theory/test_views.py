@@ -3,6 +3,7 @@ import pytest
 from theory_worlds import (
     deterministic_rows,
     draw,
+    one_way,
     smallest_singular_value,
     tiny,
     views_by_enumeration,
@@ -110,18 +111,9 @@ def test_policies_are_checked():
         policy_rows(world, np.full((4, 2), 0.4))
 
 
-def _one_way_world():
-    """Ergodic and of full rank; under (0, 0, 1) states 0 and 1 are both reached from 2 alone."""
-    transition = np.zeros((3, 2, 3))
-    transition[0] = [[0.0, 0.0, 1.0], [0.3, 0.3, 0.4]]
-    transition[1] = [[0.0, 0.0, 1.0], [0.2, 0.5, 0.3]]
-    transition[2] = [[0.5, 0.3, 0.2], [0.4, 0.6, 0.0]]
-    return ROMDP.from_labels(transition, np.zeros((3, 2)), [0, 0, 1, 1, 2, 2])
-
-
 def test_where_v1_lacks_a_rank_the_bounds_are_infinite():
     """States 0 and 1, where action 0 is taken, come from state 2 in fixed proportions."""
-    world = _one_way_world()
+    world = one_way()
     rows = policy_rows(world, np.array([0, 0, 1])[world.labels])
     view = views(world, rows)[0]
     assert (view.n_states, view.rank_first) == (2, 1)
@@ -154,6 +146,6 @@ def test_the_partial_groups_of_a_policy():
 
 
 def test_an_action_that_cannot_be_decomposed_groups_nothing():
-    world = _one_way_world()
+    world = one_way()
     found = partial_groups(world, np.array([0, 0, 1])[world.labels])
     assert found == Partition([0, 1, 2, 3, 4, 4])

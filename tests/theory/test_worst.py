@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from theory_worlds import draw, tiny
+from theory_worlds import draw, one_way, tiny
 
 from romdp import ROMDP
 from romdp.core.errors import StructureError
@@ -33,6 +33,16 @@ def test_the_worst_over_all_hidden_policies():
         assert constants.needed == max(e + r for e, r in zip(enough, rank, strict=True))
     assert found.error_constant == max(a.error_constant for a in found.actions)
     assert found.needed == max(a.needed for a in found.actions)
+
+
+def test_a_rank_is_missing_if_any_policy_lacks_it():
+    world = one_way()
+    found = worst(world, None, CHOICES, True, 8)
+    assert [a.missing_rank for a in found.actions] == [1, 0]
+    # The same with the actions named the other way round: the order of policies does not matter.
+    swapped = ROMDP(world.transition[:, ::-1], world.reward[:, ::-1], world.emission)
+    found = worst(swapped, None, CHOICES, True, 8)
+    assert [a.missing_rank for a in found.actions] == [0, 1]
 
 
 def test_too_many_policies_give_way_to_the_uniform_one():

@@ -27,6 +27,15 @@ def draw(seed, n_states=3, n_actions=2, n_observations=8):
     )
 
 
+def one_way():
+    """Ergodic and of full rank; under (0, 0, 1) states 0 and 1 are both reached from 2 alone."""
+    transition = np.zeros((3, 2, 3))
+    transition[0] = [[0.0, 0.0, 1.0], [0.3, 0.3, 0.4]]
+    transition[1] = [[0.0, 0.0, 1.0], [0.2, 0.5, 0.3]]
+    transition[2] = [[0.5, 0.3, 0.2], [0.4, 0.6, 0.0]]
+    return ROMDP.from_labels(transition, np.zeros((3, 2)), [0, 0, 1, 1, 2, 2])
+
+
 def deterministic_rows(actions, n_actions):
     return np.eye(n_actions)[actions]
 
