@@ -81,11 +81,13 @@ def test_the_third_moment_agrees_with_plain_numpy():
     first, second, third = first[order], second[order], third[order]
     weights = rng.random(n_triples)
     views = [rng.standard_normal((6, size)) for _ in range(3)]
-    found = module._add_up(first, second, third, weights, *views)
     expected = np.einsum(
         "t,ta,tc,tb->acb", weights, views[0][first], views[2][third], views[1][second]
     )
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    # Uncompiled as well: only there does reading beyond the last triple raise an error.
+    for add_up in (module._add_up, module._add_up.py_func):
+        found = add_up(first, second, third, weights, *views)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_sampled_factors_converge_like_one_over_the_root():

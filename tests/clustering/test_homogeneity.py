@@ -274,6 +274,12 @@ def test_nothing_seen_changes_nothing():
 
 def test_settings_are_checked():
     assert Homogeneity(resolution=1.0, n_states=1).n_states == 1
-    for bad in ({"resolution": 0}, {"resolution": 1.5}, {"delta": 0}, {"n_states": 0}):
+    for bad in (
+        {"resolution": 0},
+        {"resolution": 1.5},
+        {"delta": 0},
+        {"delta": 1},
+        {"n_states": 0},
+    ):
         with pytest.raises(InvalidInputError, match=next(iter(bad))):
             Homogeneity(**bad)

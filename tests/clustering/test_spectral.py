@@ -386,6 +386,8 @@ def test_needs_and_settings():
         {"decay": -1},
         {"g": 0},
         {"c1": 0},
+        {"delta": 0},
+        {"delta": 1},
         {"bound": "theory"},
     ):
         with pytest.raises(InvalidInputError, match=next(iter(bad))):

@@ -73,6 +73,7 @@ def test_without_counts_it_is_the_smaller_of_two_worst_cases():
     assert second.diameter == pytest.approx(d_x)
     spread = sqrt(d_y * 4 + d_x * 30)
     assert float(found["sqrt(sum D nu)"]) == pytest.approx(spread)
+    assert "worst case under the doubling rule" in str(found)
 
 
 def test_many_epochs_of_one_grouping_use_the_lemma_of_jaksch():

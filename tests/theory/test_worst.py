@@ -72,5 +72,9 @@ def test_worlds_without_a_stationary_law():
     assert found.mixing is None
     assert found.error_constant.is_infinite
     assert found.needed.is_infinite
+    (nothing,) = found.actions
+    assert nothing.omega == nothing.sigma_first == nothing.sigma_second == 0
+    assert nothing.sigma_third == nothing.sigma_pairs == 0
+    assert nothing.missing_rank == 2
     with pytest.raises(StructureError, match="recurrent classes"):
         worst(stuck, "uniform", CHOICES, False, 1024)
