@@ -76,6 +76,14 @@ def test_the_same_seed_gives_the_same_answer():
         np.testing.assert_array_equal(a.vectors, b.vectors)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_starts_are_drawn_from_the_given_generator(solver):
+    rng = np.random.default_rng(4)
+    before = rng.bit_generator.state
+    decompose(_tensor(_frame(4), np.arange(1.0, 5.0)), solver, rng)
+    assert rng.bit_generator.state != before
+
+
 def test_the_compiled_iteration_agrees_with_plain_numpy():
     rng = np.random.default_rng(0)
     tensor = symmetrise(rng.standard_normal((4, 4, 4)))

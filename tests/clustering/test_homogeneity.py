@@ -96,6 +96,19 @@ def test_the_test_agrees_with_its_definition(steps, seed):
             np.testing.assert_array_equal(_test(stored, level, resolution).alike, expected)
 
 
+def test_mean_rewards_are_compared_from_the_second_visit_on():
+    world = random_romdp(3, 2, 9, seed=0)
+    counts = Counts.from_trajectory(simulate(world, "uniform", 40, seed=0))
+    assert set(np.unique(counts.visits)) >= {0, 1, 2, 3}
+    first, second = np.indices((9, 9)).reshape(2, -1)
+    test = _test(counts, 0.01, 0.3)
+    for action in range(2):
+        expected = [_plain_reward(counts, i, j, action) for i, j in zip(first, second, strict=True)]
+        found = test._reward_chance(action, first, second)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        assert (found < 1).any()
+
+
 def test_the_kernel_is_the_chi_square_of_two_samples():
     rng = np.random.default_rng(0)
     rows = rng.poisson(rng.gamma(0.4, 4, size=(20, 12))).astype(np.int64)
