@@ -7,7 +7,7 @@ import romdp
 from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Posterior
 from romdp.agents.stopping import Doubling
-from romdp.clustering.simple import Known, Singletons
+from romdp.clustering.simple import Known, Singletons, Spaced
 from romdp.core.description import fingerprint
 from romdp.core.errors import InvalidInputError, UnknownNameError
 
@@ -29,6 +29,56 @@ def test_every_recipe_is_an_agent():
         Known(LABELS), Posterior(), Doubling(grow=1, power=0.5), name="oracle-psrl"
     )
     assert romdp.LCPSRL().stopping == Doubling.frequent() == Doubling(grow=1, power=0.5)
+
+
+def test_recipes_pass_on_every_argument():
+    sets, paper = romdp.Hoeffding(0.1), romdp.Hoeffding()
+    assert romdp.UCRL2().planner == Optimism(romdp.Hoeffding(constants="jaksch"), 0.05)
+    assert romdp.UCRL3(0.1) == Agent(
+        Singletons(), Optimism(romdp.TimeUniform(), 0.1), Doubling(eager=False), name="ucrl3"
+    )
+    spaced = Spaced(romdp.Likelihood(n_states=3), 1.44, 1.2)
+    assert romdp.LCUCRL(sets, 0.1, n_states=3, growth=1.44) == Agent(
+        spaced, Optimism(sets, 0.1), Doubling(), name="lc-ucrl"
+    )
+    assert romdp.LCUCRL(delta=0.2).planner == Optimism(paper, 0.2)
+    assert romdp.LCPSRL(2.0, "normal", n_states=3, growth=1.44) == Agent(
+        spaced, Posterior(2.0, "normal"), Doubling.frequent(), name="lc-psrl"
+    )
+    assert romdp.TwoPhase(sets, 0.1, n_states=3) == Agent(
+        romdp.UntilSure(romdp.Likelihood(n_states=3), 0.1),
+        Optimism(sets, 0.1),
+        Doubling(unseen=1),
+        name="two-phase",
+    )
+    assert romdp.TwoPhase(delta=0.1).planner == Optimism(paper, 0.1)
+    spectral = romdp.TwoPhase(delta=0.1, n_states=3, grouping="spectral").clusterer
+    assert spectral == romdp.UntilFound(romdp.Spectral(delta=0.1, n_states=3), 3, 0.1)
+
+
+def test_sl_ucrl_is_made_of_the_parts_that_it_names():
+    sets = romdp.Hoeffding(0.1)
+    parts = (
+        romdp.Homogeneity(delta=0.1, n_states=3),
+        romdp.Spectral("matrix", delta=0.1, n_states=3),
+        romdp.Overlap(3, sets, 1.0, 0.1),
+    )
+    assert romdp.SLUCRL(3, sets, 0.1, counting="paper", method="matrix") == Agent(
+        romdp.Chain(*parts), Optimism(sets, 0.1), Doubling(), "paper", name="sl-ucrl"
+    )
+    assert romdp.SLUCRL(3, sets, 0.1, method="matrix", homogeneity=False).clusterer == (
+        romdp.Chain(*parts[1:])
+    )
+    assert romdp.SLUCRL(homogeneity=False).clusterer == romdp.Spectral()
+    assert romdp.SLUCRL().planner == Optimism(romdp.Hoeffding(), 0.05)
+    own = romdp.Spectral.paper()
+    assert romdp.SLUCRL(spectral=own).clusterer == romdp.Chain(romdp.Homogeneity(), own)
+    # Approximate groups: no test for exact ones, and the threshold's rank.
+    loose = romdp.Spectral(factor=0.5, rank_step="threshold", decay=6.0)
+    assert romdp.SLUCRL(factor=0.5).clusterer == loose
+    assert romdp.SLUCRL(3, sets, factor=0.5).clusterer.clusterers[-1] == (
+        romdp.Overlap(3, sets, 0.5, 0.05)
+    )
 
 
 def test_the_oracle_uses_the_constants_of_the_paper():

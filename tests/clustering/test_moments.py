@@ -152,6 +152,8 @@ def test_resampling_keeps_the_groups_and_the_mean():
     draws = [moments.resample(rng) for _ in range(400)]
     assert all(draw.groups is moments.groups for draw in draws)
     assert all(draw.weights.sum() == pytest.approx(1) for draw in draws)
+    single = Moments.from_triples(Triples.from_trajectory(Trajectory([0, 1, 0], [0, 0, 0])), 0)
+    assert {single.resample(rng).weights.sum() for _ in range(50)} == {0.0, 1.0}
     mean = np.mean([draw.second(2, 3) for draw in draws], axis=0)
     # Standard error of each entry is below 0.002; 0.012 is six of them.
     np.testing.assert_allclose(mean, moments.second(2, 3), atol=0.012)

@@ -1,6 +1,6 @@
 """Singletons, Known, and the two ways to combine clusterers."""
 
-from dataclasses import dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field
 
 import numpy as np
 import pytest
@@ -62,6 +62,8 @@ def test_a_chain_hands_on_the_grouping():
     assert second.shown == [(shown, Partition([0, 0, 1, 2]))]
     assert chain.needs == {"counts", "triples"}
     assert chain == Chain(first, second)
+    with pytest.raises(FrozenInstanceError):
+        chain.clusterers = ()
 
 
 def test_a_chain_rewrites_the_triples_in_the_new_groups():
