@@ -98,7 +98,8 @@ def test_every_option_arrives(tmp_path):
     assert experiment.agents == ("ucrl2", "psrl")
     assert experiment.seed == 9
     assert experiment.settings.to_dict() == {
-        "scale": 1.0,
+        "scale": None,
+        "sets": None,
         "constants": "jaksch",
         "delta": 0.2,
         "unknown_states": True,

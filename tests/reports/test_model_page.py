@@ -15,7 +15,7 @@ from romdp.cli import app
 from romdp.core.errors import InvalidInputError, StorageError, WriteError
 from romdp.logs import fit
 from romdp.logs.model import load_model
-from romdp.reports import modeldata, write_model_page
+from romdp.reports import model_data, write_model_page
 from romdp.reports.model_parts import MEANING
 
 EVIL = '<script>alert("x")</script>\'&'
@@ -121,7 +121,7 @@ def test_nothing_is_fetched_and_nothing_needs_plotly(model, tmp_path):
 
 
 def test_a_page_can_be_large_but_not_huge(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(modeldata, "MOST_OBSERVATIONS", 25)
+    monkeypatch.setattr(model_data, "MOST_OBSERVATIONS", 25)
     monkeypatch.setattr("romdp.reports.model_page.MOST_OBSERVATIONS", 25)
     long = [f"{name} {'x' * 1000}" for name in model.observation_names]
     page = text_of(dataclasses.replace(model, observation_names=tuple(long)), tmp_path)

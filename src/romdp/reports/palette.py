@@ -64,6 +64,7 @@ _KNOWN = {
     "lc-ucrl": Style(GREEN, "-", "D"),
     "lc-psrl": Style(GREEN, "--", "^"),
     "ucrl2": Style(VERMILLION, "-", "s"),
+    "ucrl3": Style(VERMILLION, "-.", "s"),
     "psrl": Style(ORANGE, "--", "P"),
     "oracle": Style(BLACK, "--", "X"),
     "oracle-psrl": Style(BLACK, ":", "p"),
