@@ -37,6 +37,8 @@ def test_recipes_pass_on_every_argument():
     assert romdp.UCRL3(0.1) == Agent(
         Singletons(), Optimism(romdp.TimeUniform(), 0.1), Doubling(eager=False), name="ucrl3"
     )
+    for recipe in (romdp.UCRL2, romdp.UCRL3, romdp.SLUCRL, romdp.LCUCRL, romdp.TwoPhase):
+        assert recipe() == recipe(delta=0.05)
     spaced = Spaced(romdp.Likelihood(n_states=3), 1.44, 1.2)
     assert romdp.LCUCRL(sets, 0.1, n_states=3, growth=1.44) == Agent(
         spaced, Optimism(sets, 0.1), Doubling(), name="lc-ucrl"
