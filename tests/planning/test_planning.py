@@ -12,7 +12,7 @@ from romdp.planning import (
     interval_value_iteration,
     value_iteration,
 )
-from romdp.planning.backup import new_task
+from romdp.planning.backup import new_iteration
 
 
 def as_sparse(transitions):
@@ -36,7 +36,7 @@ def random_counts(rng, n_states, n_actions, samples=20):
 def expected_values(solve, weights, values):
     """What each pair expects of the next state under the optimist's law."""
     model = gather(weights)
-    task = new_task(np.zeros(model.shape), values - values.min(), 1e-300, 1)
+    task = new_iteration(np.zeros(model.shape), values - values.min(), 1e-300, 1)
     solve(model, task)
     return task.expected.reshape(model.shape) + values.min()
 

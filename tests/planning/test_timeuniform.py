@@ -7,7 +7,7 @@ import scipy.sparse
 
 import romdp
 from romdp.core.errors import InvalidInputError
-from romdp.planning.backup import new_task, rank, slack, widen
+from romdp.planning.backup import new_iteration, rank, slack, widen
 from romdp.planning.bounds import lower_end, radii, upper_end
 
 ETA = 1.12
@@ -156,7 +156,7 @@ def test_a_support_is_widened_where_unseen_states_matter():
     ends = low[None, None], high[None, None]
     law = best_law_on_support(row[None, None], (0, 0), ends, values, 0.05)
     assert law[2] == pytest.approx(rare / 2)
-    task = new_task(np.zeros((n_states, 1)), values, 1.0, 1)
+    task = new_iteration(np.zeros((n_states, 1)), values, 1.0, 1)
     rank(values, task.order)
     seen = row > 0
     room, unseen = np.where(seen, high - low, 0), np.where(seen, 0, high)
