@@ -85,8 +85,8 @@ def test_the_third_moment_agrees_with_plain_numpy():
         "t,ta,tc,tb->acb", weights, views[0][first], views[2][third], views[1][second]
     )
     # Uncompiled as well: only there does reading beyond the last triple raise an error.
-    for add_up in (module._add_up, module._add_up.py_func):
-        found = add_up(first, second, third, weights, *views)
+    for kernel in (module._whitened_tensor, module._whitened_tensor.py_func):
+        found = kernel(first, second, third, weights, *views)
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
