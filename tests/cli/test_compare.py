@@ -150,7 +150,7 @@ scale = 0.2
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--agents", "ucrl"), "did you mean 'ucrl2'"),
+        (("--agents", "orcale"), "did you mean 'oracle'"),
         (("--agents", ""), "unknown agent"),
         (("--seeds", "0"), "seeds is 0"),
         (("--seeds", "-3"), "seeds is -3"),

@@ -57,7 +57,7 @@ def without_torch(monkeypatch):
 @pytest.fixture
 def quick_dqn(monkeypatch):
     """Let another learner play under the name of DQN, as if it were installed."""
-    for module in ("catalogue", "directory", "running"):
+    for module in ("agents", "directory", "running"):
         monkeypatch.setattr(f"romdp.experiments.{module}.check_installed", lambda names: None)
     monkeypatch.setattr(
         "romdp.baselines.play_baseline", lambda name, *rest: play_baseline("q-learning", *rest)

@@ -186,8 +186,9 @@ def test_directories(model, tmp_path):
     path = write_model_page(tmp_path / "model")
     assert path == tmp_path / "model" / "report.html"
     assert path.read_bytes() == write_model_page(model, tmp_path / "again.html").read_bytes()
+    path.write_text("somebody else's page")
     model.save(tmp_path / "model")  # a page inside does not keep a model from being replaced
-    assert not path.exists()
+    assert path.read_text() == "somebody else's page"
     with pytest.raises(StorageError, match="holds no model"):
         write_model_page(tmp_path)
     with pytest.raises(InvalidInputError, match="say where"):
