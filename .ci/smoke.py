@@ -91,7 +91,7 @@ def run_commands(programs: Path, folder: Path) -> None:
         name, *arguments = line.split()
         run(programs / name, *arguments, cwd=folder)
     page = (folder / "runs" / "report.html").read_text(encoding="utf-8")
-    for asset in ("shell.css", "shell.js", "report.js"):
+    for asset in ("shell.css", "shell.js", "experiment.js"):
         text = (ROOT / "src" / "romdp" / "reports" / "assets" / asset).read_text(encoding="utf-8")
         assert text.strip() in page, f"{asset} is not in the report"
 
