@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from romdp.core.stored import Stored
 from romdp.data.partition import Partition
+from romdp.playing.episodes import Episodes
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 
 
@@ -69,7 +70,13 @@ class History:
             self.groupings.append((epoch, partition))
 
     def run(
-        self, last: Figure, epoch: EpochRow | None, partition: Partition, agent: str, seed: Any
+        self,
+        last: Figure,
+        epoch: EpochRow | None,
+        partition: Partition,
+        agent: str,
+        seed: Any,
+        episodes: Episodes | None = None,
     ) -> Run:
         """Return the run up to the ``last`` figure, in the middle of an ``epoch``."""
         figures = list(self.figures)
@@ -89,6 +96,7 @@ class History:
             groupings=tuple(self.groupings),
             agent=agent,
             seed=seed,
+            returns=(episodes or Episodes()).returns,
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

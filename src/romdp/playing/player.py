@@ -140,7 +140,12 @@ class Playing:
         epoch = self._epoch_row() if self.state.epoch else None
         seed = describe(self._seed.entropy)
         return self._history.run(
-            self._figure(), epoch, self.state.partition, self._agent.name, seed
+            self._figure(),
+            epoch,
+            self.state.partition,
+            self._agent.name,
+            seed,
+            self._stage.episodes,
         )
 
     def _identity(self) -> dict[str, str]:

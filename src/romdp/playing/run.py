@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.data.partition import Partition
+from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate
 
 if TYPE_CHECKING:
     import pandas
@@ -64,6 +65,10 @@ class Run:
         The grouping whenever it changed: pairs (number of the epoch, grouping).
     agent, seed
         The agent's name and the seed.
+    returns
+        A record array with one row per finished episode and the columns step (of the run, at
+        the episode's end), return (in the environment's own units) and length. It has no rows
+        where there are no episodes.
     """
 
     steps: NDArray[np.int64]
@@ -75,15 +80,36 @@ class Run:
     groupings: tuple[tuple[int, Partition], ...] = field(repr=False)
     agent: str
     seed: Any
+    returns: "np.recarray[Any, Any]" = field(default_factory=lambda: Episodes().returns, repr=False)
 
     def __repr__(self) -> str:
         if not self.steps.size:
             return f"Run(agent={self.agent!r}, steps=0)"
+        episodes = ""
+        if len(self.returns):
+            episodes = f"episodes={len(self.returns)}, mean_return={self.mean_return:.6g}, "
         return (
             f"Run(agent={self.agent!r}, steps={self.steps[-1]}, reward={self.reward[-1]:.6g}, "
             f"regret={self.regret[-1]:.6g}, pseudo_regret={self.pseudo_regret[-1]:.6g}, "
-            f"epochs={len(self.epochs)}, n_clusters={self.partition.n_clusters})"
+            f"{episodes}epochs={len(self.epochs)}, n_clusters={self.partition.n_clusters})"
         )
+
+    @property
+    def mean_return(self) -> float:
+        """The mean return of the episodes that end in the last fifth of the steps.
+
+        It is NaN where no episode ends there.
+        """
+        return mean_return(self.returns, int(self.steps[-1]) if self.steps.size else 0)
+
+    @property
+    def success_rate(self) -> float:
+        """The share of those episodes that paid anything.
+
+        It is NaN where that is not success: where some episode cost something, or where all of
+        them paid.
+        """
+        return success_rate(self.returns, int(self.steps[-1]) if self.steps.size else 0)
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return the figures as an Arrow table: step, reward, regret, pseudo_regret, n_clusters."""
@@ -108,15 +134,27 @@ class Run:
         }
 
     def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the regret against the square root of the step (needs matplotlib).
+        """Draw how the run went (needs matplotlib).
 
-        Pseudo-regret as a line, regret as a thin one behind it; where no model is known, the
-        reward per step instead. A new figure is made where no axes are given.
+        Where there are episodes: the return of each as a dot, and their running mean as a line,
+        against the step. Else regret against the square root of the step: pseudo-regret as a line
+        and regret as a thin one behind it. Else the reward per step. A new figure is made where no
+        axes are given.
         """
         if axes is None:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(6, 4), layout="constrained").subplots()
+        if len(self.returns):
+            step, curve = learning_curve(self.returns)
+            (line,) = axes.plot(step, curve, label=self.agent)
+            axes.scatter(
+                self.returns["step"], self.returns["return"], 2, line.get_color(), alpha=0.3
+            )
+            axes.set_xlabel("step")
+            axes.set_ylabel("return per episode (line: running mean)")
+            axes.legend()
+            return axes
         root = np.sqrt(self.steps)
         if np.isnan(self.regret).any():
             axes.plot(root, self.reward / self.steps, label=self.agent)

@@ -14,6 +14,7 @@ from romdp.core.randomness import Seed, stream
 from romdp.core.validation import real_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.playing.episodes import Episodes
 from romdp.playing.spaces import Numbering
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
@@ -28,6 +29,7 @@ class Stage(Protocol):
     n_observations: int
     n_actions: int
     gain: float
+    episodes: Episodes
 
     @property
     def reward(self) -> float:
@@ -99,6 +101,7 @@ class CompiledStage:
         self.n_observations = self._world.n_observations
         self.n_actions = self._world.n_actions
         self.gain = known_gain(self._world)
+        self.episodes = Episodes()  # a world goes on for ever
 
     @property
     def reward(self) -> float:
@@ -156,6 +159,8 @@ class SteppedStage:
         self.n_observations, self.n_actions = self._observations.size, self._actions.size
         self._range = checked_range(reward_range)
         self.reward = 0.0
+        self.episodes = Episodes()
+        self._return, self._length = 0.0, 0  # of the episode under way
         self.gain = self.expected_reward = float("nan")
         self._mean_reward: NDArray[np.float64] | None = None
         world = _world_shown_by(env)
@@ -180,9 +185,13 @@ class SteppedStage:
             shown, reward, terminated, truncated, _ = self._env.step(self._actions.decode(action))
             unit = unit_reward(reward, self._range, state.step)
             self.reward += float(reward)
+            self._return += float(reward)
+            self._length += 1
             if self._mean_reward is not None:
                 self.expected_reward += self._mean_reward[self._observation, action]
             if terminated or truncated:
+                self.episodes.add(state.step + 1, self._return, self._length)
+                self._return, self._length = 0.0, 0
                 shown, _ = self._env.reset()
             following = self._observations.encode(shown)
             unknown = truncated and not terminated

@@ -1,0 +1,107 @@
+"""The finished episodes of a run: when each ended, what it paid and how long it was."""
+
+from array import array
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.stored import Stored
+
+if TYPE_CHECKING:
+    Returns = np.recarray[Any, Any]
+
+RETURN_COLUMNS = np.dtype([("step", np.int64), ("return", np.float64), ("length", np.int64)])
+"""The columns of ``run.returns``."""
+
+_LAST = 0.2  # share of the steps over which returns are averaged
+
+
+class Episodes:
+    """A list of finished episodes that grows, 24 bytes for each.
+
+    Examples
+    --------
+    >>> episodes = Episodes()
+    >>> episodes.add(step=7, total=1.5, length=7)
+    >>> episodes.returns["return"].tolist()
+    [1.5]
+    """
+
+    def __init__(self) -> None:
+        self._steps, self._totals, self._lengths = array("q"), array("d"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def add(self, step: int, total: float, length: int) -> None:
+        """Note an episode that ended with this step of the run."""
+        self._steps.append(step)
+        self._totals.append(total)
+        self._lengths.append(length)
+
+    @property
+    def returns(self) -> "Returns":
+        """A record array with the columns step, return and length."""
+        table = np.empty(len(self), RETURN_COLUMNS)
+        table["step"], table["return"] = self._steps, self._totals
+        table["length"] = self._lengths
+        return table.view(np.recarray)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that a checkpoint must hold."""
+        return {"returns": np.asarray(self.returns)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], step: int) -> "Episodes":
+        """Go back to where `arrays` was taken, in a run that has come to ``step``."""
+        stored = Stored(arrays, "the list of episodes")
+        table = stored.take("returns", (None,), RETURN_COLUMNS)
+        stored.finish()
+        steps, lengths = table["step"], table["length"]
+        if (np.diff(steps) < 0).any() or not (
+            ((steps >= 1) & (steps <= step) & (lengths >= 1) & (lengths <= steps)).all()
+        ):
+            stored.refuse("its episodes are not those of the steps played")
+        episodes = cls()
+        episodes._steps.extend(steps.tolist())
+        episodes._totals.extend(table["return"].tolist())
+        episodes._lengths.extend(lengths.tolist())
+        return episodes
+
+
+def mean_return(returns: "Returns", steps: int) -> float:
+    """Average the episodes that end in the last fifth of the steps; NaN if none does."""
+    recent = _recent(returns, steps)
+    return float(recent.mean()) if recent.size else float("nan")
+
+
+def success_rate(returns: "Returns", steps: int) -> float:
+    """Return the share of episodes in the last fifth of the steps that paid anything.
+
+    That is success only where an episode may pay nothing and none costs anything: NaN where some
+    return is negative, or none is zero.
+    """
+    recent, totals = _recent(returns, steps), returns["return"]
+    if not recent.size or totals.min() < 0.0 or totals.min() > 0.0:
+        return float("nan")
+    return float((recent > 0.0).mean())
+
+
+def _recent(returns: "Returns", steps: int) -> NDArray[np.float64]:
+    totals: NDArray[np.float64] = returns["return"][returns["step"] > (1.0 - _LAST) * steps]
+    return totals
+
+
+def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return steps and the running mean of the returns there, at most a thousand points.
+
+    The mean is over the last twentieth of all episodes, at least ten, or as many as there are.
+    """
+    totals = returns["return"]
+    width = min(len(totals), max(10, len(totals) // 20))
+    sums = np.cumsum(np.append(0.0, totals))
+    last = np.unique(np.linspace(1, len(totals), min(len(totals), 1000)).astype(np.int64))
+    first = np.maximum(0, last - width)
+    return returns["step"][last - 1], (sums[last] - sums[first]) / (last - first)
