@@ -149,7 +149,7 @@ class Run:
             step, curve = learning_curve(self.returns)
             (line,) = axes.plot(step, curve, label=self.agent)
             axes.scatter(
-                self.returns["step"], self.returns["return"], 2, line.get_color(), alpha=0.3
+                self.returns["step"], self.returns["return"], 2, color=line.get_color(), alpha=0.3
             )
             axes.set_xlabel("step")
             axes.set_ylabel("return per episode (line: running mean)")
