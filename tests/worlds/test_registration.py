@@ -9,7 +9,11 @@ from romdp.core.errors import InvalidInputError
 from romdp.worlds.catalogue import WORLDS
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.random import random_romdp
-from romdp.worlds.registration import ENVIRONMENTS, register_environments
+from romdp.worlds.registration import (
+    ENVIRONMENTS,
+    VECTOR_ENVIRONMENTS,
+    register_environments,
+)
 
 register_environments()
 
@@ -28,6 +32,11 @@ def test_check_env_passes(identifier: str) -> None:
     env = gymnasium.make(identifier)
     assert isinstance(env.unwrapped, ROMDPEnv)
     check_env(env.unwrapped)  # render modes included
+
+
+@pytest.mark.parametrize("identifier", VECTOR_ENVIRONMENTS)
+def test_check_env_passes_with_vectors(identifier: str) -> None:
+    check_env(gymnasium.make(identifier, reveal_hidden_state=True).unwrapped)
 
 
 def test_every_world_has_an_environment() -> None:
@@ -77,7 +86,8 @@ def test_several_at_once() -> None:
 
 
 def test_registering_twice_changes_nothing() -> None:
-    before = {identifier: gymnasium.spec(identifier) for identifier in ENVIRONMENTS}
+    both = ENVIRONMENTS | VECTOR_ENVIRONMENTS
+    before = {identifier: gymnasium.spec(identifier) for identifier in both}
     register_environments()  # Gymnasium's warning would be an error here
     assert all(gymnasium.spec(identifier) is spec for identifier, spec in before.items())
 

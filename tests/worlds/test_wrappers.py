@@ -8,13 +8,22 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env
 from scipy import stats
 
 from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.data.vocabulary import Vocabulary
-from romdp.worlds.wrappers import RichObservation, VocabularyWrapper
+from romdp.worlds import (
+    DistractedRing,
+    Distraction,
+    GaussianLock,
+    RichObservation,
+    ROMDPEnv,
+    VectorObservation,
+    VocabularyWrapper,
+    random_romdp,
+)
 
 FALSE_ALARM = 1e-6  # chance that a test of a law fails on a right wrapper, at a fresh seed
 TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-v"))
@@ -236,3 +245,142 @@ def test_wrapper_then_rich() -> None:
     assert rich.labels[observations(seen)].tolist() == observations(truth)
     again = gymnasium.make(rich.spec)
     assert course(again, 300, seed=1) == seen
+
+
+def digit_like(n_classes: int, length: int = 5, members: int = 30) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(10 * k, 1, (members, length)) for k in range(n_classes)]
+
+
+def vectors(seen: list[Any]) -> np.ndarray:
+    return np.array([item[0] if isinstance(item, tuple) else item for item in seen])
+
+
+def test_vector_check_env() -> None:
+    classes = digit_like(16)
+    with wrapped_on_purpose():
+        check_env(VectorObservation(gymnasium.make("FrozenLake-v1"), classes, 1))
+        inner = VectorObservation(gymnasium.make("FrozenLake-v1"), classes, 1)
+        check_env(Distraction(inner, 3, seed=2))
+        check_env(Distraction(GaussianLock(4), 3, rotate=False), skip_render_check=True)
+
+
+def test_vectors_are_members_of_the_class() -> None:
+    classes = digit_like(16)
+    plain = course(gymnasium.make("FrozenLake-v1"), 500, seed=5)
+    env = VectorObservation(gymnasium.make("FrozenLake-v1"), classes, seed=3)
+    shown = course(env, 500, seed=5)
+    for state, vector in zip(observations(plain), vectors(shown), strict=True):
+        assert (classes[state] == vector).all(axis=1).any()
+    rest = [[item[1:] for item in seen if isinstance(item, tuple)] for seen in (plain, shown)]
+    assert rest[0] == rest[1]  # the wrapper's draws do not touch the environment's
+
+
+def test_vector_members_are_equally_likely() -> None:
+    classes = [np.arange(8.0)[:, None]]
+    env = VectorObservation(Cycle([0], Discrete(1)), classes, seed=2)
+    drawn = vectors(course(env, 20_000, seed=1)).ravel().astype(int)
+    assert stats.chisquare(np.bincount(drawn, minlength=8)).pvalue > FALSE_ALARM
+    again = env.show([0] * 20_000, seed=0).ravel().astype(int)
+    assert stats.chisquare(np.bincount(again, minlength=8)).pvalue > FALSE_ALARM
+
+
+def test_vector_hidden_state_is_for_scoring() -> None:
+    space = Discrete(3, start=-2)
+    env = VectorObservation(Cycle([-2, -1, 0], space), digit_like(3), reveal_hidden_state=True)
+    infos = [env.reset(seed=0)[1]] + [env.step(0)[4] for _ in range(3)]
+    assert [info["hidden_state"] for info in infos] == [0, 1, 2, 0]
+    assert VectorObservation(Cycle([-2, -1, 0], space), digit_like(3)).reset(seed=0)[1] == {}
+    world = ROMDPEnv(random_romdp(2, 2, 6), reveal_hidden_state=True)
+    kept = VectorObservation(world, digit_like(6), reveal_hidden_state=True)
+    vector, info = kept.reset(seed=0)
+    assert info["hidden_state"] == world.world.labels[round(vector.mean() / 10)]
+
+
+@pytest.mark.parametrize("rotate", [True, False])
+def test_distraction_keeps_what_was_shown(rotate: bool) -> None:
+    plain = vectors(course(GaussianLock(4), 300, seed=1))
+    env = Distraction(GaussianLock(4), 5, sd=2.0, rotate=rotate, seed=7)
+    seen = vectors(course(env, 300, seed=1))
+    assert seen.shape == (len(plain), 13)
+    if rotate:
+        assert np.allclose(env.rotation @ env.rotation.T, np.eye(13))
+        assert abs(seen[:, :8] - plain).max() > 0.1
+        seen = seen @ env.rotation.T
+    assert np.allclose(seen[:, :8], plain)
+
+
+def test_distraction_noise() -> None:
+    env = Distraction(Cycle([np.zeros(1)], Box(-1, 1, (1,))), 40, 0.8, 3.0, rotate=False, seed=1)
+    noise = vectors(course(env, 10_000, seed=2))[:, 1:] / 3.0
+    # Innovations are independent standard normal numbers, and the process is stationary.
+    fresh = (noise[1:] - 0.8 * noise[:-1]) / 0.6
+    assert stats.kstest(fresh.ravel(), "norm").pvalue > FALSE_ALARM
+    assert stats.pearsonr(fresh[1:].ravel(), fresh[:-1].ravel()).pvalue > FALSE_ALARM
+    assert stats.pearsonr(fresh[:, 0], fresh[:, 1]).pvalue > FALSE_ALARM
+    firsts = np.array([env.reset(seed=seed)[0][1:] for seed in range(500)]) / 3.0
+    assert stats.kstest(firsts.ravel(), "norm").pvalue > FALSE_ALARM
+
+
+def test_distraction_for_scoring() -> None:
+    lock = GaussianLock(4)
+    env = Distraction(lock, 5, sd=2.0, seed=7)
+    shown = env.show([0, 4, 11] * 500, seed=1) @ env.rotation.T
+    assert np.allclose(shown[:, :8], lock.show([0, 4, 11] * 500, seed=1))
+    assert stats.kstest(shown[:, 8:].ravel() / 2.0, "norm").pvalue > FALSE_ALARM
+    flat = Distraction(lock, 5, rotate=False)
+    assert (flat.disturb(np.ones((2, 8)), seed=0)[:, :8] == 1).all()
+    inside = Distraction(VectorObservation(Cycle([0, 1], Discrete(2)), digit_like(2)), 2)
+    assert inside.show([0, 1, 1], seed=0).shape == (3, 7)
+
+
+def test_distraction_of_bits_only_rotates() -> None:
+    env = Distraction(DistractedRing(3, 9), 0, seed=1)
+    shown = vectors(course(env, 50, seed=0)) @ env.rotation.T
+    assert np.allclose(shown, vectors(course(DistractedRing(3, 9), 50, seed=0)))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda: VectorObservation(gymnasium.make("FrozenLake-v1"), digit_like(16), seed=4),
+        lambda: Distraction(GaussianLock(4), 5, seed=4),
+    ],
+)
+def test_vector_wrappers_are_reproducible(wrap: Any) -> None:
+    one, two = wrap(), wrap()
+    first = vectors(course(one, 200, seed=6))
+    assert (vectors(course(two, 200, seed=6)) == first).all()
+    assert (vectors(course(one, 200, seed=6)) == first).all()
+    later = copy.deepcopy(one)
+    other = vectors(course(one, 200, seed=None))
+    assert other.shape != first.shape or (other != first).any()
+    assert (vectors(course(later, 200, seed=None)) == other).all()
+
+
+def test_distraction_is_made_again_from_its_spec() -> None:
+    env = Distraction(gymnasium.make("romdp/GaussianLock-v0", horizon=4), 5, seed=4)
+    spec = gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    again = gymnasium.make(spec)
+    assert (again.reset(seed=2)[0] == env.reset(seed=2)[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda lake: VectorObservation(lake, digit_like(3)), "3 classes, but .* 16 numbers"),
+        (lambda lake: VectorObservation(lake, [[1.0, 2.0]] * 16), r"classes\[0\] has shape"),
+        (
+            lambda lake: VectorObservation(lake, [*digit_like(15), np.ones((2, 3))]),
+            r"classes\[15\] has vectors of length 3, classes\[0\] of 5",
+        ),
+        (lambda lake: VectorObservation(GaussianLock(4), digit_like(3)), "needs a Discrete one"),
+        (lambda lake: Distraction(lake, 3), "needs a Box with one axis"),
+        (lambda lake: Distraction(GaussianLock(4), -1), "n_numbers is -1"),
+        (lambda lake: Distraction(GaussianLock(4), 1, correlation=1.0), "correlation is 1"),
+        (lambda lake: Distraction(GaussianLock(4), 1, sd=-1), "sd is -1"),
+    ],
+)
+def test_vector_wrappers_bad_arguments(make: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        make(gymnasium.make("FrozenLake-v1"))

@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from romdp.worlds.catalogue import WORLDS as WORLDS
     from romdp.worlds.catalogue import load_world as load_world
     from romdp.worlds.catalogue import make as make
+    from romdp.worlds.distracted import DistractedRing as DistractedRing
     from romdp.worlds.environments import ROMDPEnv as ROMDPEnv
+    from romdp.worlds.locks import CoinLock as CoinLock
+    from romdp.worlds.locks import GaussianLock as GaussianLock
     from romdp.worlds.named import combination_lock as combination_lock
     from romdp.worlds.named import grid as grid
     from romdp.worlds.named import river_swim as river_swim
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
     from romdp.worlds.random import random_romdp as random_romdp
     from romdp.worlds.simulator import Simulator as Simulator
     from romdp.worlds.simulator import simulate as simulate
+    from romdp.worlds.wrappers import Distraction as Distraction
     from romdp.worlds.wrappers import RichObservation as RichObservation
+    from romdp.worlds.wrappers import VectorObservation as VectorObservation
     from romdp.worlds.wrappers import VocabularyWrapper as VocabularyWrapper
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__)

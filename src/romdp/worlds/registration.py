@@ -18,12 +18,20 @@ ENVIRONMENTS = {
 }
 """The world behind each Gymnasium id, by its name in `romdp.worlds.make`."""
 
+VECTOR_ENVIRONMENTS = {
+    "romdp/GaussianLock-v0": "romdp.worlds.locks:GaussianLock",
+    "romdp/CoinLock-v0": "romdp.worlds.locks:CoinLock",
+    "romdp/DistractedRing-v0": "romdp.worlds.distracted:DistractedRing",
+}
+"""The class behind each Gymnasium id of a world that shows vectors."""
+
 
 def register_environments() -> None:
     """Register every world with Gymnasium; a second call changes nothing.
 
     Arguments of ``gymnasium.make`` go to the world's constructor, ``world_seed`` as its
-    ``seed``; see `romdp.worlds.environments.ROMDPEnv`.
+    ``seed``; see `romdp.worlds.environments.ROMDPEnv`. Those of the worlds that show vectors go
+    to their classes, such as `romdp.worlds.GaussianLock`.
 
     Examples
     --------
@@ -35,13 +43,14 @@ def register_environments() -> None:
     """
     from gymnasium.envs.registration import register, registry
 
-    for identifier, world in ENVIRONMENTS.items():
+    entries = {
+        identifier: ("romdp.worlds.environments:ROMDPEnv", {"world": world})
+        for identifier, world in ENVIRONMENTS.items()
+    }
+    entries |= {identifier: (entry, {}) for identifier, entry in VECTOR_ENVIRONMENTS.items()}
+    for identifier, (entry, arguments) in entries.items():
         if identifier not in registry:  # Gymnasium warns of a second registration
-            register(
-                identifier,
-                entry_point="romdp.worlds.environments:ROMDPEnv",
-                kwargs={"world": world},
-            )
+            register(identifier, entry_point=entry, kwargs=arguments)
 
 
 def await_gymnasium() -> None:
