@@ -12,7 +12,7 @@ from scipy.linalg import hadamard
 
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError
 from romdp.exact.mdp import MDP
-from romdp.worlds import CoinLock, DistractedRing, GaussianLock
+from romdp.worlds import CoinLock, DistractedMazes, DistractedRing, GaussianLock, grid
 from romdp.worlds.vectors import VectorWorld
 
 FALSE_ALARM = 1e-6  # chance that a test of a law fails on a right world, at a fresh seed
@@ -22,6 +22,7 @@ WORLDS = [
     lambda **kw: GaussianLock(6, variable_latent=True, **kw),
     lambda **kw: CoinLock(6, switch=0.2, **kw),
     lambda **kw: DistractedRing(5, 40, stray=0.1, **kw),
+    lambda **kw: DistractedMazes(3, **kw),
 ]
 
 
@@ -327,6 +328,58 @@ def test_ring_noise_goes_on_over_a_reset() -> None:
     assert (first != other).sum() > 100
 
 
+def maze_of(vector: np.ndarray, maze: int) -> tuple[int, int]:
+    """Return where somebody stands in a maze."""
+    bits = vector.reshape(-1, 11, 11)[maze]
+    assert bits.sum() == 1
+    return tuple(int(i) for i in np.argwhere(bits)[0])
+
+
+def test_mazes_move_as_described() -> None:
+    env = DistractedMazes(3, prize=1.0, world_seed=1, reveal_hidden_state=True)
+    vector, info = env.reset(seed=0)
+    assert maze_of(vector, env.obeying) == (1, 1)
+    free = {maze_of(row, env.obeying) for row in env.show(range(68), seed=0)}
+    assert len(free) == 68
+    ways = ((-1, 0), (0, 1), (1, 0), (0, -1))
+    walks: list[list[int]] = [[], []]
+    others = [maze for maze in range(3) if maze != env.obeying]
+    for action in np.random.default_rng(0).integers(4, size=8_000).tolist():
+        i, j = maze_of(vector, env.obeying)
+        target = (i + ways[action][0], j + ways[action][1])
+        before = vector
+        vector, reward, _, _, info = env.step(action)
+        assert maze_of(vector, env.obeying) == (target if target in free else (i, j))
+        assert (env.show([info["hidden_state"]], 0)[0].reshape(3, -1)[env.obeying]).argmax() == (
+            vector.reshape(3, -1)[env.obeying].argmax()
+        )
+        assert reward == float((i, j) == (9, 9))
+        for walk, maze in zip(walks, others, strict=True):
+            (i, j), (i2, j2) = maze_of(before, maze), maze_of(vector, maze)
+            around = [(i + di, j + dj) in free for di, dj in ways]
+            if all(around):
+                walk.append(ways.index((i2 - i, j2 - j)))
+    for walk in walks:
+        assert stats.chisquare(np.bincount(walk, minlength=4)).pvalue > FALSE_ALARM
+
+
+def test_mazes_rooms_and_best_value() -> None:
+    env = DistractedMazes(prize=0.3)
+    cells = {maze_of(row, env.obeying) for row in env.show(range(68), seed=0)}
+    doors = [cell for cell in cells if 5 in cell]
+    assert sorted(doors) == [(3, 5), (5, 2), (5, 8), (7, 5)]
+    rows = ["".join("." if (i, j) in cells else "#" for j in range(11)) for i in range(11)]
+    rows[9] = rows[9][:9] + "G" + rows[9][10:]
+    hidden = grid(rows, views=1, slip=0.0).hidden
+    transition, reward = hidden.transition.copy(), np.zeros((68, 4))
+    transition[67] = 0.0
+    transition[67, range(4), [59, 67, 67, 66]] = 1.0  # the goal itself is left as any cell is
+    reward[67] = 0.3
+    assert MDP(transition, reward).gain == pytest.approx(env.optimal_value)
+    # A random walk with these moves has the same probability everywhere in the long run.
+    assert np.allclose(transition.mean(axis=1).sum(axis=0), 1.0)
+
+
 @pytest.mark.parametrize("make", WORLDS)
 def test_shown_for_scoring_as_in_the_world(make: Any) -> None:
     env = make(reveal_hidden_state=True)
@@ -343,9 +396,9 @@ def test_shown_for_scoring_as_in_the_world(make: Any) -> None:
     drawn = env.show([state] * 2_000, seed=0)
     assert drawn.dtype == env.observation_space.dtype
     assert env.observation_space.contains(drawn[0])
-    # Bits of a ring are correlated in time, by up to 0.8: sums vary up to 9 times more.
-    spread = seen.std(axis=0) * np.sqrt(9 / len(seen) + 1 / 2_000) + 1e-9
-    assert (abs(seen.mean(axis=0) - drawn.mean(axis=0)) < 6 * spread + 0.02).all()
+    # Noise is correlated in time: a bit of the ring by up to 0.8, the walkers for longer.
+    spread = seen.std(axis=0) * np.sqrt(100 / len(seen) + 1 / 2_000) + 1e-9
+    assert (abs(seen.mean(axis=0) - drawn.mean(axis=0)) < 5 * spread + 0.02).all()
     assert (env.show([state] * 5, seed=3) == env.show([state] * 5, seed=3)).all()
     with pytest.raises(InvalidInputError, match="states"):
         env.show([env.n_states], seed=0)
@@ -414,6 +467,7 @@ def test_wrong_actions(action: Any) -> None:
         (lambda: DistractedRing(20, stray=-0.1), "stray is -0.1"),
         (lambda: DistractedRing(20, prize=2), "prize is 2"),
         (lambda: DistractedRing(20, world_seed=-1), "seed is -1"),
+        (lambda: DistractedMazes(0), "n_mazes is 0"),
     ],
 )
 def test_bad_arguments(make: Any, message: str) -> None:

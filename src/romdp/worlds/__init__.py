@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from romdp.worlds.catalogue import WORLDS as WORLDS
     from romdp.worlds.catalogue import load_world as load_world
     from romdp.worlds.catalogue import make as make
+    from romdp.worlds.distracted import DistractedMazes as DistractedMazes
     from romdp.worlds.distracted import DistractedRing as DistractedRing
     from romdp.worlds.environments import ROMDPEnv as ROMDPEnv
     from romdp.worlds.locks import CoinLock as CoinLock

@@ -92,6 +92,15 @@ _ROOM = (
 _MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
 
 
+def neighbours(cells: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return the cell that each move leads to from each cell; a wall stops the move."""
+    number = {cell: index for index, cell in enumerate(cells)}
+    targets = [
+        [number.get((i + di, j + dj), x) for di, dj in _MOVES] for (i, j), x in number.items()
+    ]
+    return np.array(targets)
+
+
 def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: Seed = 0) -> ROMDP:
     """Make a room with walls and a goal, with several views per cell.
 
@@ -120,14 +129,10 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     chance = real_number(slip, "slip", 0, 1)
     per_cell = whole_number(views, "views", 1)
     cells = [(int(i), int(j)) for i, j in np.argwhere(signs != "#")]
-    number = {cell: index for index, cell in enumerate(cells)}
     size = len(cells)
     check_memory("a list of observations", size * per_cell)
     goal = next(index for index, cell in enumerate(cells) if signs[cell] == "G")
-    step = np.zeros((size, len(_MOVES), size))
-    for (i, j), x in number.items():
-        for a, (di, dj) in enumerate(_MOVES):
-            step[x, a, number.get((i + di, j + dj), x)] = 1.0
+    step = np.eye(size)[neighbours(cells)]
     transition = (1.0 - chance) * step + chance * step.mean(axis=1, keepdims=True)
     others = np.arange(size) != goal
     transition[goal] = others / others.sum()

@@ -22,6 +22,7 @@ VECTOR_ENVIRONMENTS = {
     "romdp/GaussianLock-v0": "romdp.worlds.locks:GaussianLock",
     "romdp/CoinLock-v0": "romdp.worlds.locks:CoinLock",
     "romdp/DistractedRing-v0": "romdp.worlds.distracted:DistractedRing",
+    "romdp/DistractedMazes-v0": "romdp.worlds.distracted:DistractedMazes",
 }
 """The class behind each Gymnasium id of a world that shows vectors."""
 
