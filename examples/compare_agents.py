@@ -1,7 +1,7 @@
 """Compare agents in worlds that show more and more observations of the same five hidden states.
 
 Run ``python examples/compare_agents.py [FOLDER]``. It prints each agent's mean regret and draws
-FOLDER/regret.png: regret against the square root of the step. UCRL2 takes every observation for a
+FOLDER/regret.png: regret against the square root of the step. UCRL3 takes every observation for a
 state, so its regret grows with their number. LC-PSRL finds the hidden states early. SL-UCRL is in
 between: it pays until it has found them. Needs ``romdp[plot]``.
 """
@@ -14,11 +14,11 @@ from romdp.reports import read_results, regret_figure, save_figure
 
 EXPERIMENT = Experiment(
     worlds=("random-romdp",),
-    agents=("lc-psrl", "sl-ucrl", "ucrl2", "oracle"),
+    agents=("lc-psrl", "sl-ucrl", "ucrl3", "oracle"),
     observations=(10, 20, 30),
     steps=30_000,
     seeds=3,
-    settings=Settings(scale=0.1),  # scales the widths of all optimistic agents
+    settings=Settings(delta=0.05),  # of the confidence sets of all optimistic agents
 )
 
 

@@ -20,8 +20,8 @@ from romdp.reports.drawing import new_figure
 from romdp.reports.palette import GREY, state_colour
 
 HERE = Path(__file__).parent
-FIRST = "--observations 30 --steps 1e5 --seeds 3 --agents lc-psrl,ucrl2,oracle --scale 0.1"
-GROWING = "--observations 10,30,100 --steps 1e5 --seeds 3 --agents lc-psrl,ucrl2,oracle --scale 0.1"
+FIRST = "--observations 30 --steps 1e5 --seeds 3 --agents lc-psrl,ucrl3,oracle"
+GROWING = "--observations 10,30,100 --steps 1e5 --seeds 3 --agents lc-psrl,ucrl3,oracle"
 
 
 def main() -> None:

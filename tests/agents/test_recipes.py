@@ -32,7 +32,7 @@ def test_every_recipe_is_an_agent():
 
 
 def test_recipes_pass_on_every_argument():
-    sets, paper = romdp.Hoeffding(0.1), romdp.Hoeffding()
+    sets, uniform = romdp.Hoeffding(0.1), romdp.TimeUniform()
     assert romdp.UCRL2().planner == Optimism(romdp.Hoeffding(constants="jaksch"), 0.05)
     assert romdp.UCRL3(0.1) == Agent(
         Singletons(), Optimism(romdp.TimeUniform(), 0.1), Doubling(eager=False), name="ucrl3"
@@ -43,7 +43,7 @@ def test_recipes_pass_on_every_argument():
     assert romdp.LCUCRL(sets, 0.1, n_states=3, growth=1.44) == Agent(
         spaced, Optimism(sets, 0.1), Doubling(), name="lc-ucrl"
     )
-    assert romdp.LCUCRL(delta=0.2).planner == Optimism(paper, 0.2)
+    assert romdp.LCUCRL(delta=0.2).planner == Optimism(uniform, 0.2)
     assert romdp.LCPSRL(2.0, "normal", n_states=3, growth=1.44) == Agent(
         spaced, Posterior(2.0, "normal"), Doubling.frequent(), name="lc-psrl"
     )
@@ -53,7 +53,7 @@ def test_recipes_pass_on_every_argument():
         Doubling(unseen=1),
         name="two-phase",
     )
-    assert romdp.TwoPhase(delta=0.1).planner == Optimism(paper, 0.1)
+    assert romdp.TwoPhase(delta=0.1).planner == Optimism(uniform, 0.1)
     spectral = romdp.TwoPhase(delta=0.1, n_states=3, grouping="spectral").clusterer
     assert spectral == romdp.UntilFound(romdp.Spectral(delta=0.1, n_states=3), 3, 0.1)
 
@@ -72,7 +72,9 @@ def test_sl_ucrl_is_made_of_the_parts_that_it_names():
         romdp.Chain(*parts[1:])
     )
     assert romdp.SLUCRL(homogeneity=False).clusterer == romdp.Spectral()
-    assert romdp.SLUCRL().planner == Optimism(romdp.Hoeffding(), 0.05)
+    uniform = romdp.TimeUniform()
+    assert romdp.SLUCRL().planner == Optimism(uniform, 0.05)
+    assert romdp.SLUCRL(3).clusterer.clusterers[-1] == romdp.Overlap(3, uniform, 1.0, 0.05)
     own = romdp.Spectral.paper()
     assert romdp.SLUCRL(spectral=own).clusterer == romdp.Chain(romdp.Homogeneity(), own)
     # Approximate groups: no test for exact ones, and the threshold's rank.
@@ -83,8 +85,8 @@ def test_sl_ucrl_is_made_of_the_parts_that_it_names():
     )
 
 
-def test_the_oracle_uses_the_constants_of_the_paper():
-    assert romdp.Oracle(LABELS).planner == Optimism(romdp.Hoeffding(1.0, "paper"), 0.05)
+def test_the_oracle_uses_sets_that_hold():
+    assert romdp.Oracle(LABELS).planner == Optimism(romdp.TimeUniform(), 0.05)
 
 
 def test_the_oracle_takes_a_partition_and_a_planner():

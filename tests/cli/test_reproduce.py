@@ -80,7 +80,8 @@ def test_the_quick_version_leaves_tables_figures_and_a_page(tmp_path, figure):
     assert result.exit_code == 0, result.output
     paper = REPRODUCTIONS[figure]
     assert result.stdout.startswith(f"The paper's {paper.label}: ")
-    assert "'paper' times 0.1" in result.stdout
+    assert "time-uniform confidence sets, delta 0.05" in result.stdout
+    assert "The paper does not say" not in result.stdout
     assert "DQN is slow and left out" in result.stdout
     assert f"wrote {out / 'report.html'}" in result.stdout
     assert RunDirectory.open(out).experiment == paper.experiments(quick=True)[""]
@@ -106,7 +107,9 @@ def test_without_torch_it_says_what_to_install(tmp_path):
 def test_the_full_version_compares_dqn_in_a_folder_of_its_own(tmp_path, drawn):
     result = run("regret", "--out", tmp_path / "x", "--quiet")
     assert result.exit_code == 0, result.output
-    for folder, steps in (("", 500), ("dqn", 300)):
+    assert "'paper' times 0.1" in result.stdout
+    assert "The paper does not say by which factor" in result.stdout
+    for folder, steps in (("", 500), ("paper-sets", 500), ("dqn", 300)):
         path = tmp_path / "x" / folder
         directory = RunDirectory.open(path)
         assert directory.experiment.steps == steps
@@ -146,7 +149,7 @@ def test_resume_goes_on_with_either_part(tmp_path, monkeypatch):
     assert result.exit_code == 130
     assert f"go on with: romdp resume {tmp_path / 'x'}" in result.stderr
     assert f"again with: romdp reproduce regret --out {tmp_path / 'x'}\n" in result.stderr
-    for folder in ("", "dqn"):
+    for folder in ("", "paper-sets", "dqn"):
         path = tmp_path / "x" / folder
         assert len(RunDirectory.open(path).missing) == len(RunDirectory.open(path).experiment.runs)
         assert CliRunner().invoke(app, ["resume", str(path), "--quiet"]).exit_code == 0
@@ -162,13 +165,13 @@ def test_failed_runs_are_status_1_and_the_rest_is_done(tmp_path, monkeypatch, dr
         patch.setitem(romdp.experiments.agents.AGENTS, "oracle", broken)
         result = run("regret", "--out", tmp_path / "x", "--quiet")
     assert result.exit_code == 1
-    assert result.stderr.count("runs failed") == 2  # in both parts
-    for folder in ("", "dqn"):
+    assert result.stderr.count("runs failed") == 3  # in every part
+    for folder in ("", "paper-sets", "dqn"):
         missing = RunDirectory.open(tmp_path / "x" / folder).missing
         assert {run.agent for run in missing} == {"oracle"}
     assert drawn == []
     assert run("regret", "--out", tmp_path / "x", "--quiet").exit_code == 0
-    assert drawn == [tmp_path / "x", tmp_path / "x" / "dqn"]
+    assert drawn == [tmp_path / "x" / folder for folder in ("", "paper-sets", "dqn")]
 
 
 @pytest.mark.usefixtures("small", "drawn")

@@ -150,6 +150,16 @@ def test_settings_say_which_sets():
     assert Settings(**SETTINGS.to_dict()) == SETTINGS
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_sets_hold_unless_a_scale_or_constants_are_given(name):
+    if not name.endswith("psrl"):
+        assert make_agent(name, WORLD).planner == Optimism(TimeUniform(), 0.05)
+    if not name.endswith(("psrl", "ucrl3")):
+        assert make_agent(name, WORLD, Settings(scale=0.2)).planner.confidence == Hoeffding(0.2)
+        old = make_agent(name, WORLD, Settings(constants="jaksch"))
+        assert old.planner.confidence == Hoeffding(1.0, "jaksch")
+
+
 @pytest.mark.parametrize("name", ["ucrl2", "oracle", "sl-ucrl", "lc-ucrl", "two-phase"])
 def test_sets_by_name(name):
     uniform = make_agent(name, WORLD, Settings(sets="time-uniform", delta=0.1))
@@ -169,5 +179,5 @@ def test_sets_that_do_not_fit_are_refused():
 
 def test_the_sets_of_version_0_1_are_still_read():
     assert Settings(scale=1.0, constants="paper").confidence == Hoeffding()
-    assert str(Settings(sets="time-uniform")) == "time-uniform confidence sets, delta 0.05"
+    assert str(Settings()) == "time-uniform confidence sets, delta 0.05"
     assert "'jaksch' times 0.3" in str(SETTINGS)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ from romdp.exact.mdp import MDP
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.reproductions import REPRODUCTIONS, Effort
 from romdp.experiments.running import run_experiment
+from romdp.planning.confidence import Hoeffding
+from romdp.planning.timeuniform import TimeUniform
 from romdp.reports import groups_figure, regret_figure
 from romdp.reports.reading import read_results
 
@@ -15,11 +18,11 @@ from romdp.reports.reading import read_results
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_the_sizes_of_the_paper(name):
     full = REPRODUCTIONS[name].experiments()
-    assert list(full) == [""]
+    assert list(full) == ["", "paper-sets"]
     experiment = full[""]
     assert (experiment.steps, experiment.seeds) == (10**6, 10)
     assert experiment.observations == (10, 20, 30)
-    assert experiment.settings.scale == 0.1
+    assert experiment.settings.confidence == TimeUniform()
     for observations in experiment.observations:
         world = experiment.worlds[0].make(observations, 3)
         assert world.n_actions == 4
@@ -33,16 +36,27 @@ def test_only_random_mdps_have_nothing_hidden_and_halved_bounds():
     assert isinstance(mdps.worlds[0].make(10, 0), MDP)
     assert regret.settings.factor is None
     assert mdps.settings.factor == 0.5
-    # Who is told the states of an MDP is UCRL2.
+    # An oracle of an MDP would be UCRL3.
     assert set(regret.agents) - set(mdps.agents) == {"oracle"}
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_the_papers_sets_are_scaled_and_ucrl2_plays_inside_them(name):
+    main, other = (REPRODUCTIONS[name].experiments()[folder] for folder in ("", "paper-sets"))
+    assert other.settings == replace(main.settings, scale=0.1)
+    assert other.settings.confidence == Hoeffding(0.1)
+    assert ("ucrl3" in main.agents, "ucrl2" in main.agents) == (True, False)
+    assert [name.replace("ucrl2", "ucrl3") for name in other.agents] == list(main.agents)
+    assert (other.worlds, other.observations) == (main.worlds, main.observations)
+    assert (other.steps, other.seeds) == (main.steps, main.seeds)
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_dqn_meets_the_other_agents_at_its_own_horizon(name):
     both = REPRODUCTIONS[name].experiments(dqn=True)
-    assert list(both) == ["", "dqn"]
-    main, other = both[""], both["dqn"]
-    assert main == REPRODUCTIONS[name].experiments()[""]
+    assert list(both) == ["", "paper-sets", "dqn"]
+    main, other = both["paper-sets"], both["dqn"]
+    assert main == REPRODUCTIONS[name].experiments()["paper-sets"]
     assert other.agents == (*main.agents, "dqn")
     assert (other.steps, other.seeds) == (200_000, 5)
     assert (other.worlds, other.observations) == (main.worlds, main.observations)
@@ -60,17 +74,19 @@ def test_the_quick_version_differs_in_its_effort_only(name):
 
 
 def test_shorter_runs_are_the_beginnings_of_longer_ones(tmp_path, monkeypatch):
-    """What the experiment with DQN says of the other agents is true of the main one."""
+    """What the experiment with DQN says of the other agents is true of the longer one."""
     monkeypatch.setattr("romdp.experiments.reproductions.FULL", Effort(5000, 1))
     monkeypatch.setattr("romdp.experiments.reproductions.WITH_DQN", Effort(1000, 1))
     curves = {}
-    for folder, experiment in REPRODUCTIONS["regret"].experiments(dqn=True).items():
+    parts = REPRODUCTIONS["regret"].experiments(dqn=True)
+    for folder in ("paper-sets", "dqn"):
+        experiment = parts[folder]
         content = experiment.to_dict() | {"agents": ["ucrl2", "lc-psrl"], "observations": [10]}
         directory = RunDirectory.create(tmp_path / f"x{folder}", experiment.from_dict(content))
         assert run_experiment(directory) == []
         curves[folder] = [record.curves for record in read_results(directory.path).records]
-    assert len(curves[""]) == len(curves["dqn"]) == 2
-    for long, short in zip(curves[""], curves["dqn"], strict=True):
+    assert len(curves["paper-sets"]) == len(curves["dqn"]) == 2
+    for long, short in zip(curves["paper-sets"], curves["dqn"], strict=True):
         early = long["step"] <= 1000
         assert long["step"][early].tolist() == short["step"].tolist()
         assert long["regret"][early].tolist() == short["regret"].tolist()

@@ -174,7 +174,8 @@ def test_the_counts_of_a_run_are_those_its_planner_was_shown(counting):
 def test_it_says_which_runs_the_theorem_does_not_cover():
     world = draw(1, n_states=2, n_actions=2, n_observations=6)
     for agent, expected in (
-        (romdp.SLUCRL(counting="paper"), ""),
+        (romdp.SLUCRL(None, romdp.Hoeffding(), counting="paper"), ""),
+        (romdp.SLUCRL(counting="paper"), "no confidence sets like the paper's"),
         (romdp.SLUCRL(), "its counts are pooled"),
         (romdp.SLUCRL(None, romdp.Hoeffding(0.1), counting="paper"), "scaled by 0.1"),
         (romdp.PSRL(), "pooled and it has no confidence sets"),

@@ -82,13 +82,14 @@ def Oracle(  # noqa: N802 - the name of an agent
     planner
         ``"optimism"`` (UCRL2), ``"posterior"`` (posterior sampling as in `LCPSRL`), or a planner.
     confidence, delta
-        For ``"optimism"``: as for `UCRL2`, with the paper's constants by default.
+        For ``"optimism"``: the confidence sets, `TimeUniform` by default, and the chance that the
+        truth may lie outside them.
     """
     if isinstance(planner, str):
         choice(planner, "planner", ("optimism", "posterior"))
         if planner == "posterior":
             return Agent(Known(labels), Posterior(), Doubling.frequent(), name="oracle-psrl")
-        planner = Optimism(Hoeffding() if confidence is None else confidence, delta)
+        planner = Optimism(TimeUniform() if confidence is None else confidence, delta)
     return Agent(Known(labels), planner, Doubling(), name="oracle")
 
 
@@ -123,12 +124,14 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         The number X of hidden states, for the minimal clustering; without it the grouping may stay
         finer than the hidden states.
     confidence, delta
-        The confidence sets, the paper's by default, and the chance that they fail. Each of the
-        three clusterers has the same ``delta``.
+        The confidence sets and the chance that they fail. `TimeUniform` by default, which hold
+        as they are; the paper's are ``Hoeffding()``. Each of the three clusterers has the same
+        ``delta``.
     spectral
         The spectral step, instead of ``Spectral(delta=delta, n_states=n_states)``. With
-        `Spectral.paper`, ``homogeneity=False`` and ``counting="paper"`` nothing of ours is left:
-        that is the agent ``sl-ucrl-paper`` of ``romdp compare``.
+        `Spectral.paper`, ``homogeneity=False``, ``counting="paper"`` and ``confidence=Hoeffding()``
+        nothing of ours is left: that is the agent ``sl-ucrl-paper`` of ``romdp compare --sets
+        paper``.
     factor
         Multiplies the bound of the spectral step and the widths of the minimal clustering: 0.5 for
         MDPs without hidden states, as in the paper's appendix. Any other factor than 1 looks for
@@ -141,7 +144,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     method
         The variant of the spectral step, where none is given; see `Spectral`.
     """
-    sets = Hoeffding() if confidence is None else confidence
+    sets = TimeUniform() if confidence is None else confidence
     exact = factor == 1.0
     if spectral is None:
         spectral = Spectral(method, factor=factor, delta=delta, n_states=n_states)
@@ -168,14 +171,15 @@ def LCUCRL(  # noqa: N802 - the name of an agent
     Parameters
     ----------
     confidence, delta
-        As for `UCRL2`, with the paper's constants by default.
+        The confidence sets, `TimeUniform` by default, and the chance that the truth may lie
+        outside them.
     n_states
         The number of hidden states, if known.
     growth
         Observations are grouped again whenever the steps have grown by this factor; by its
         square root until there are six steps for each observation.
     """
-    sets = Hoeffding() if confidence is None else confidence
+    sets = TimeUniform() if confidence is None else confidence
     clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
     return Agent(clusterer, Optimism(sets, delta), Doubling(), name="lc-ucrl")
 
@@ -217,8 +221,7 @@ def TwoPhase(  # noqa: N802 - the name of an agent
     Parameters
     ----------
     confidence, delta
-        As for `UCRL2`, with the paper's constants by default; ``delta`` is also the doubt about
-        the grouping that is allowed.
+        As for `LCUCRL`; ``delta`` is also the doubt about the grouping that is allowed.
     n_states
         The number of hidden states, if known.
     grouping
@@ -226,7 +229,7 @@ def TwoPhase(  # noqa: N802 - the name of an agent
         ``"spectral"`` (the paper's): explore until the spectral step has found all hidden states,
         which are then final; see `UntilFound`. It needs far more exploration.
     """
-    sets = Hoeffding() if confidence is None else confidence
+    sets = TimeUniform() if confidence is None else confidence
     choice(grouping, "grouping", ("likelihood", "spectral"))
     clusterer: Clusterer = UntilSure(Likelihood(n_states=n_states), delta)
     if grouping == "spectral":

@@ -91,9 +91,9 @@ def compare(
         float | None,
         typer.Option(
             "--scale",
-            help="Multiplies the confidence sets of all optimistic agents. With 1 they explore "
-            "for most of a million steps, so comparisons mostly use 0.1.",
-            show_default="1",
+            help="Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
+            "or bernstein. At 1 those agents explore for most of a million steps; below 1 nothing "
+            "is guaranteed.",
         ),
     ] = None,
     config: Annotated[
@@ -147,9 +147,9 @@ def compare(
         str | None,
         typer.Option(
             "--sets",
-            help="Confidence sets of the optimistic agents: time-uniform (UCRL3's, valid without "
-            "a scale), paper, jaksch or bernstein.",
-            show_default="paper",
+            help="Confidence sets of all optimistic agents: time-uniform (UCRL3's, valid as they "
+            "are), paper, jaksch or bernstein.",
+            show_default="time-uniform, or paper if --scale is given",
             rich_help_panel=_AGENTS,
         ),
     ] = None,
@@ -157,7 +157,7 @@ def compare(
         str | None,
         typer.Option(
             "--constants",
-            help="As --sets, for paper or jaksch alone.",
+            help="The same as --sets paper or --sets jaksch.",
             rich_help_panel=_AGENTS,
         ),
     ] = None,

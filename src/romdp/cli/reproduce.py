@@ -42,7 +42,10 @@ def reproduce(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use few seeds and no DQN; this takes about a minute.")
+        bool,
+        typer.Option(
+            "--quick", help="Use few seeds, sets that hold, and no DQN; this takes about a minute."
+        ),
     ] = False,
     workers: WorkersOption = 1,
     dask: DaskOption = None,
@@ -128,12 +131,10 @@ def _introduction(
         one = directory.experiment
         lines.append(
             f"{directory.path}: {', '.join(one.agents)}; {one.steps:,} steps, {one.seeds} seeds, "
-            "each with its own worlds"
+            f"each with its own worlds; {one.settings}"
         )
-    settings = directories[0].experiment.settings
-    lines.append(
-        f"{settings}. The paper does not say which factor it used; this one is our choice."
-    )
+    if any(directory.experiment.settings.scale for directory in directories):
+        lines.append("The paper does not say by which factor it multiplied its sets; it is ours.")
     if missing:
         lines.append(missing)
     return "\n".join([*lines, ""])

@@ -30,12 +30,13 @@ class Settings:
     Parameters
     ----------
     sets
-        The confidence sets of all optimistic agents but ``ucrl3``, which is known by its own:
-        ``"time-uniform"``, ``"paper"``, ``"jaksch"`` or ``"bernstein"``.
+        The confidence sets of all optimistic agents: ``"time-uniform"`` (the default; ``ucrl3``
+        always has them), ``"paper"``, ``"jaksch"`` or ``"bernstein"``.
     scale
-        Multiplies the widths of all sets but the time-uniform ones.
+        Multiplies the widths of all sets but the time-uniform ones, which need none. A scale
+        without ``sets`` means the paper's sets, as in version 0.1.
     constants
-        ``"paper"`` or ``"jaksch"``: an older way to choose the sets.
+        ``"paper"`` or ``"jaksch"``: how version 0.1 chose the sets.
     delta
         The chance that the truth may lie outside them.
     unknown_states
@@ -82,10 +83,10 @@ class Settings:
 
     @property
     def chosen_sets(self) -> str:
-        """The confidence sets by name, where none were named too."""
+        """The name of the confidence sets, also where ``sets`` does not say it."""
         if self.sets is not None:
             return self.sets
-        return self.constants or "paper"
+        return self.constants or ("time-uniform" if self.scale is None else "paper")
 
     @property
     def confidence(self) -> Hoeffding | Bernstein | TimeUniform:

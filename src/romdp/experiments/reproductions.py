@@ -1,7 +1,7 @@
 """The paper's experiments, as data: what is run to draw its figures again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from romdp.experiments.agents import Settings
@@ -20,7 +20,11 @@ FULL = Effort(1_000_000, 10)
 WITH_DQN = Effort(200_000, 5)
 """DQN takes far longer per step than all others, so it is compared at a shorter horizon."""
 
-DQN = "dqn"
+DQN, PAPER_SETS = "dqn", "paper-sets"
+"""The folders of the experiments beside the main one."""
+
+SCALE = 0.1
+"""The paper's sets are multiplied by this; at 1 nothing is learned within 10^6 steps."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,10 @@ class Reproduction:
     observations
         The numbers of observations, one world for each.
     agents
-        The agents except DQN.
+        The agents except DQN. Where the sets are the paper's, UCRL2 plays instead of UCRL3.
     settings
-        What the agents share.
+        What the agents share. They say nothing about confidence sets: the main experiment uses
+        sets that hold (`romdp.TimeUniform`), the others the paper's times `SCALE`.
     quick
         The effort of the quick version: agents that plan by epochs take most of their time over
         the first steps, so fewer worlds help more than fewer steps.
@@ -61,35 +66,45 @@ class Reproduction:
     def experiments(self, quick: bool = False, dqn: bool = False) -> dict[str, Experiment]:
         """Return what is to be run, by the folder that holds it; ``""`` is the main one.
 
-        DQN has an experiment of its own, in which all other agents play as many steps as it: a
-        run depends on its seed, not on its length, so these are the beginnings of the main runs.
+        Beside it, ``"paper-sets"`` has the paper's confidence sets, scaled. DQN has an experiment
+        of its own, in which all other agents play as many steps as it, also with the paper's sets:
+        a run depends on its seed, not on its length, so these are the beginnings of longer ones.
 
         Parameters
         ----------
         quick
-            A small version for a first look.
+            A small version for a first look: the main experiment alone.
         dqn
-            Whether DQN takes part; never in the quick version.
+            Whether DQN takes part.
 
         Examples
         --------
-        >>> both = REPRODUCTIONS["regret"].experiments(dqn=True)
-        >>> {folder: (one.steps, len(one.runs)) for folder, one in both.items()}
-        {'': (1000000, 120), 'dqn': (200000, 75)}
+        >>> parts = REPRODUCTIONS["regret"].experiments(dqn=True)
+        >>> {folder: (one.steps, len(one.runs)) for folder, one in parts.items()}
+        {'': (1000000, 120), 'paper-sets': (1000000, 120), 'dqn': (200000, 75)}
         """
-        found = {"": self._experiment(self.quick if quick else FULL, self.agents)}
-        if dqn and not quick:
-            found[DQN] = self._experiment(WITH_DQN, (*self.agents, DQN))
+        if quick:
+            return {"": self._experiment(self.quick, self.agents, self.settings)}
+        agents = tuple("ucrl2" if name == "ucrl3" else name for name in self.agents)
+        settings = replace(self.settings, scale=SCALE)
+        found = {
+            "": self._experiment(FULL, self.agents, self.settings),
+            PAPER_SETS: self._experiment(FULL, agents, settings),
+        }
+        if dqn:
+            found[DQN] = self._experiment(WITH_DQN, (*agents, DQN), settings)
         return found
 
-    def _experiment(self, effort: Effort, agents: tuple[str, ...]) -> Experiment:
+    def _experiment(
+        self, effort: Effort, agents: tuple[str, ...], settings: Settings
+    ) -> Experiment:
         return Experiment(
             (NamedWorld(self.world, self.arguments),),
             agents,
             self.observations,
             steps=effort.steps,
             seeds=effort.seeds,
-            settings=self.settings,
+            settings=settings,
         )
 
 
@@ -101,8 +116,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         world="random-romdp",
         arguments={"n_states": 5, "n_actions": 4},
         observations=(10, 20, 30),
-        agents=("sl-ucrl", "ucrl2", "lc-psrl", "oracle"),
-        settings=Settings(scale=0.1),
+        agents=("sl-ucrl", "ucrl3", "lc-psrl", "oracle"),
+        settings=Settings(),
         quick=Effort(1_000_000, 3),
         figures=("regret",),
     ),
@@ -113,8 +128,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         world="random-mdp",
         arguments={"n_actions": 4},
         observations=(10, 20, 30),
-        agents=("sl-ucrl", "ucrl2", "lc-psrl"),
-        settings=Settings(scale=0.1, factor=0.5),
+        agents=("sl-ucrl", "ucrl3", "lc-psrl"),
+        settings=Settings(factor=0.5),
         quick=Effort(1_000_000, 2),
         figures=("regret", "groups"),
     ),
