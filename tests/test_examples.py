@@ -43,12 +43,12 @@ def test_an_example_is_short_and_says_how_to_run_it(path):
 @pytest.mark.slow
 def test_compare_agents(tmp_path):
     printed = run("compare_agents", tmp_path)
-    ours, ucrl2, oracle = (
-        numbers(rf"\b{name} ([\d,]+)", printed) for name in ("lc-psrl", "ucrl2", "oracle")
+    ours, ucrl3, oracle = (
+        numbers(rf"\b{name} ([\d,]+)", printed) for name in ("lc-psrl", "ucrl3", "oracle")
     )
-    assert len(ours) == len(ucrl2) == len(oracle) == 3
-    assert ucrl2[0] < ucrl2[1] < ucrl2[2]  # it pays for every observation
-    assert ucrl2[2] > 3 * oracle[2]
+    assert len(ours) == len(ucrl3) == len(oracle) == 3
+    assert ucrl3[0] < ucrl3[1] < ucrl3[2]  # it pays for every observation
+    assert ucrl3[2] > 3 * oracle[2]
     assert max(ours) < min(oracle)  # posterior sampling beats optimism that is told the states
     assert (tmp_path / "compared" / "regret.png").stat().st_size > 20_000
     # What is there is not done again.
