@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StructureError
+from romdp.core.html import html_table
 from romdp.core.text import plain
 from romdp.exact.chains import Mixing
 from romdp.exact.hitting import can_avoid, hitting_times, periodic_policy
@@ -71,6 +72,9 @@ class Assumptions:
         rows = self._rows()
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table("What the paper assumes, and this world", self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
         ergodic = {True: "yes", False: "no", None: "undecided"}[self.ergodic]

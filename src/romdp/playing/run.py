@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.html import html_table
+from romdp.core.text import number
 from romdp.data.partition import Partition
 from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate
 
@@ -93,6 +95,26 @@ class Run:
             f"regret={self.regret[-1]:.6g}, pseudo_regret={self.pseudo_regret[-1]:.6g}, "
             f"{episodes}epochs={len(self.epochs)}, n_clusters={self.partition.n_clusters})"
         )
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("steps", number(self.steps[-1] if self.steps.size else 0))
+        ]
+        figures = {
+            "reward": self.reward,
+            "regret": self.regret,
+            "pseudo-regret": self.pseudo_regret,
+        }
+        rows += [
+            (name, number(values[-1]))
+            for name, values in figures.items()
+            if values.size and np.isfinite(values[-1])
+        ]
+        if len(self.returns):
+            rows.append(("episodes", number(len(self.returns))))
+            rows.append(("mean return, last fifth", number(self.mean_return)))
+        rows += [("epochs", number(len(self.epochs))), ("groups", self.partition.n_clusters)]
+        return html_table(f"Run of {self.agent}, seed {self.seed}", rows)
 
     @property
     def mean_return(self) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.html import html_table
 from romdp.data.partition import Partition
 
 _SHOWN_MEMBERS = 8
@@ -105,22 +106,35 @@ class SpectralReport:
         return tuple(group for action in self.actions for group in action.groups)
 
     def __str__(self) -> str:
-        lines = [f"Spectral learning: {self.description}, level {self.level:.3g}"]
-        if self.uses_truth:
-            lines.append("NOTE: the bounds use the true world")
         rows = [_HEAD, *(_row(action) for action in self.actions)]
         width = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-        lines += ["  ".join(f"{c:>{w}}" for c, w in zip(row, width, strict=True)) for row in rows]
+        table = ["  ".join(f"{c:>{w}}" for c, w in zip(row, width, strict=True)) for row in rows]
+        lines = _shortened([*self._title(), *table, *self._notes()])
+        return "\n".join([*lines, f"result: {self.partition}"])
+
+    def _repr_html_(self) -> str:
+        title, *warning = self._title()
+        notes = [*warning, *_shortened(self._notes()), f"result: {self.partition}"]
+        return html_table(title, [_row(action) for action in self.actions], _HEAD, notes)
+
+    def _title(self) -> list[str]:
+        title = f"Spectral learning: {self.description}, level {self.level:.3g}"
+        return [title, "NOTE: the bounds use the true world"] if self.uses_truth else [title]
+
+    def _notes(self) -> list[str]:
+        lines = []
         for action in self.actions:
             where = f"action {action.action}: "
             if action.note:
                 lines.append(f"{where}{action.note}")
             lines += [f"{where}grouped {_listed(group)}" for group in action.groups]
             lines += [f"{where}refused {refusal}" for refusal in action.refused]
-        if len(lines) > _SHOWN_LINES:
-            hidden = len(lines) - _SHOWN_LINES
-            lines = [*lines[:_SHOWN_LINES], f"... and {hidden} more lines"]
-        return "\n".join([*lines, f"result: {self.partition}"])
+        return lines
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    hidden = len(lines) - _SHOWN_LINES
+    return [*lines[:_SHOWN_LINES], f"... and {hidden} more lines"] if hidden > 0 else lines
 
 
 def _row(action: ActionReport) -> tuple[str, ...]:

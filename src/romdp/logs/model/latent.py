@@ -287,6 +287,11 @@ class LatentModel:
 
         return table(self)
 
+    def _repr_html_(self) -> str:
+        from romdp.logs.model.table import html
+
+        return html(self)
+
     def __repr__(self) -> str:
         return (
             f"LatentModel({self.n_observations:,} observations in {self.n_states} hidden states, "

@@ -1,9 +1,10 @@
-"""A model of a log as text."""
+"""A model of a log as text, for the terminal and for notebooks."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from romdp.core.html import html_table
 from romdp.core.text import columns, count, one_line
 from romdp.logs.model.checks import ALIKE
 
@@ -17,30 +18,47 @@ _NAME = 24
 
 def table(model: "LatentModel") -> str:
     """Write a model as a table of its hidden states, with what is certain and what is not."""
-    lines = [
+    lines = [_title(model), "", *_states(model)]
+    if model.reward_range is not None:
+        lines += ["", *_gains(model)]
+    return "\n".join([*lines, "", *_remarks(model)])
+
+
+def html(model: "LatentModel") -> str:
+    """Write the same as HTML: the states, the gains, and what is certain and what is not."""
+    head, *rows = _state_rows(model)
+    gains = [] if model.reward_range is None else _gains(model)
+    return html_table(_title(model), rows, head, [*_more_states(model), *gains, *_remarks(model)])
+
+
+def _title(model: "LatentModel") -> str:
+    return (
         f"{count(model.n_states, 'hidden state')} behind {model.n_observations:,} observations "
         f"({model.n_rows:,} rows, {count(model.n_episodes, 'episode')}, "
         f"{count(model.n_actions, 'action')}), "
-        f"found by {model.method}",
-        "",
-        *_states(model),
-    ]
-    if model.reward_range is not None:
-        lines += ["", *_gains(model)]
-    lines += ["", *(str(check) for check in model.checks)]
+        f"found by {model.method}"
+    )
+
+
+def _remarks(model: "LatentModel") -> list[str]:
+    lines = [str(check) for check in model.checks]
     if model.held_out is not None:
         lines += [f"?   {note}" for note in model.held_out.notes]
     if not model.verified:
         lines.append("?   the files of this model are not verified: they carry no checksums")
-    return "\n".join(lines)
+    return lines
 
 
-def _states(model: "LatentModel") -> list[str]:
-    order = np.argsort(-model.share, kind="stable")
+def _order(model: "LatentModel") -> list[int]:
+    order: list[int] = np.argsort(-model.share, kind="stable")[:_MOST_STATES].tolist()
+    return order
+
+
+def _state_rows(model: "LatentModel") -> list[list[str]]:
     rows = [["state", "share", "observations", "typical", "best action", "pays", "leads to"]]
     states = np.arange(model.n_states)
     laws = model.mdp.transition[states, model.policy]
-    for s in order[:_MOST_STATES]:
+    for s in _order(model):
         best = int(model.policy[s])
         ahead = np.argsort(-laws[s], kind="stable")[:3]
         rows.append(
@@ -48,18 +66,25 @@ def _states(model: "LatentModel") -> list[str]:
                 str(s),
                 f"{model.share[s]:.1%}",
                 f"{model.partition.sizes[s]:,}",
-                ", ".join(one_line(name, 12) for name in model.typical(int(s), 3)),
+                ", ".join(one_line(name, 12) for name in model.typical(s, 3)),
                 one_line(model.action_names[best], _NAME),
                 f"{model.rewards[s, best]:.4g}" if model.reward_range else "-",
                 ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),
             ]
         )
-    lines = columns(rows)
-    if model.n_states > _MOST_STATES:
-        lines.append(f"... and {model.n_states - _MOST_STATES} more hidden states")
+    return rows
+
+
+def _more_states(model: "LatentModel") -> list[str]:
+    hidden = model.n_states - _MOST_STATES
+    return [f"... and {hidden} more hidden states"] if hidden > 0 else []
+
+
+def _states(model: "LatentModel") -> list[str]:
+    lines = [*columns(_state_rows(model)), *_more_states(model)]
     if model.reward_range is not None and model.n_actions <= _MOST_ACTIONS:
         rows = [["state", *(f"pays {one_line(name, 12)}" for name in model.action_names)]]
-        for s in order[:_MOST_STATES]:
+        for s in _order(model):
             values = zip(model.rewards[s], model.counts.visits[s], strict=True)
             rows.append([str(s), *(f"{r:.4g} ({n:,} x)" if n else "never" for r, n in values)])
         lines += ["", *columns(rows)]
