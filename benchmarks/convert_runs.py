@@ -15,8 +15,7 @@ import numpy as np
 
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.earlier import read_tables
-from romdp.experiments.shards import Writer, read_runs
-from romdp.experiments.tables import KINDS, pack
+from romdp.experiments.tables import KINDS, Writer, pack, read_runs
 
 
 def convert(path: Path) -> int:
@@ -50,7 +49,6 @@ def convert(path: Path) -> int:
                     writer.store_error(run, error)
                 writer.finish()
         check(before, read_runs(new))
-        (target / ".lock").unlink()
         (target / "checkpoints").rmdir()
         shutil.rmtree(path / "runs")
         for file in target.iterdir():

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from romdp.data.vocabulary import Vocabulary as Vocabulary
     from romdp.exact.mdp import MDP as MDP
     from romdp.exact.romdp import ROMDP as ROMDP
-    from romdp.experiments.shards import load_runs as load_runs
+    from romdp.experiments.tables import load_runs as load_runs
     from romdp.logs import HiddenStates as HiddenStates
     from romdp.logs import apply_model as apply_model
     from romdp.logs import fit as fit

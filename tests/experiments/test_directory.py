@@ -168,6 +168,7 @@ def test_what_a_kill_left_is_deleted_and_nothing_else(done):
         done.path / "checkpoints" / f"{first.id}.npz.previous",
         done.path / "checkpoints" / f"{first.id}.npz.previous.tmp",
         done.path / ".summary.json.17.0123abcd.tmp",
+        done.path / "tables" / "figures-00000-0123456789abcdef.parquet",  # in the place of another
     ]
     kept = [
         done.path / "checkpoints" / f"{second.id}.npz",
@@ -179,9 +180,10 @@ def test_what_a_kill_left_is_deleted_and_nothing_else(done):
         done.path / "tables" / "mine.parquet",
         done.path / ".mine.17.0123abcd.tmp",
     ]
+    used = [*tables(done.path)]
     for file in left + kept:
         file.touch()
-    done.delete_stale_files([second])
+    done.delete_stale_files([second], used)
     assert [file for file in left if file.exists()] == []
     assert [file for file in kept if not file.exists()] == []
 
@@ -215,7 +217,7 @@ def test_whoever_reads_does_not_stop_the_one_who_writes(done):
     """A reader in the middle of its work sees one moment; the writer goes on."""
     first = done.experiment.runs[0]
     with done.index(writing=True) as writing, done.index() as reading:
-        with reading._snapshot() as connection:
+        with reading._transaction("ROLLBACK") as connection:
             connection.execute("SELECT * FROM runs").fetchone()
             writing.store_error(0, "while somebody reads")
         assert reading.contents().rows[0].error == "while somebody reads"

@@ -14,8 +14,8 @@ import romdp
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
-from romdp.experiments.shards import load_runs, read_runs
 from romdp.experiments.summary import summarise
+from romdp.experiments.tables import load_runs, read_runs
 from romdp.reports import read_results, write_report
 
 FIRST = "lc-psrl-random-romdp-Y6-s0"

@@ -4,16 +4,14 @@ import shutil
 import sqlite3
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 from experiment_cases import lose, small, tables
 
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
-from romdp.experiments.shards import load_runs, read_runs
-from romdp.experiments.tables import KINDS, to_parquet
-from romdp.experiments.watching import Silent
+from romdp.experiments.tables import KINDS, load_runs, read_runs
+from romdp.experiments.watching import Watcher
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def copy(reference, tmp_path):
     return RunDirectory.open(shutil.copytree(reference.path, tmp_path / "copy"))
 
 
-class Repeats(Silent):
+class Repeats(Watcher):
     def __init__(self):
         self.runs = {}
         self.done = []
@@ -77,73 +75,11 @@ def test_a_lost_shard_is_noticed(copy, reference, kind):
     assert_healed(copy, reference, copy.experiment.runs)
 
 
-def forge(directory, kind, change):
-    """Replace a shard, and make the manifest agree with the new one."""
-    import hashlib
-
-    path = shard(directory, kind)
-    content = to_parquet(change(pyarrow.parquet.read_table(path)))
-    path.write_bytes(content)
-    execute(
-        directory,
-        "UPDATE shards SET sha256 = ? WHERE file = ?",
-        hashlib.sha256(content).hexdigest(),
-        path.name,
-    )
-
-
 def execute(directory, statement, *values):
     connection = sqlite3.connect(directory.path / "runs.sqlite")
     connection.execute(statement, values)
     connection.commit()
     connection.close()
-
-
-def put(table, name, rows, value):
-    values = table[name].to_numpy().copy()
-    values[rows] = value
-    return table.set_column(table.column_names.index(name), name, pyarrow.array(values))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda t: put(t, "step", 3, 99), "steps of the experiment"),
-        (lambda t: put(t, "regret", 3, np.nan), "regret is not a possible number"),
-        (lambda t: put(t, "regret", 3, 1e300), "regret is not a possible number"),
-        (lambda t: put(t, "seed", 3, 1), "another seed"),
-        (lambda t: pyarrow.concat_tables([t.slice(0, 3), t.slice(4)]), "figures, not"),
-    ],
-)
-def test_rows_are_checked_against_the_experiment(copy, reference, change, words):
-    forge(copy, "figures", change)
-    first = copy.experiment.runs[0]
-    found = read_runs(copy)
-    assert list(found.damaged) == [first]
-    assert words in found.damaged[first]
-    assert {row.run for row in found.rows} == set(copy.experiment.runs[1:])
-    assert first.agent == "ucrl2"
-    assert_healed(copy, reference, [first])
-
-
-def test_figures_that_do_not_end_as_the_index_says(copy, reference):
-    size = load_runs(copy.path).num_rows // 8
-    forge(copy, "figures", lambda table: put(table, "pseudo_regret", size - 1, 0.5))
-    (what,) = read_runs(copy).damaged.values()
-    assert "does not end as the index says" in what
-    assert_healed(copy, reference, copy.experiment.runs[:1])
-
-
-def test_a_shard_with_no_rows(copy, reference):
-    forge(copy, "groups", lambda table: table.slice(0, 0))
-    assert len(read_runs(copy).damaged) == 8
-    assert_healed(copy, reference, copy.experiment.runs)
-
-
-def test_a_shard_with_other_columns(copy, reference):
-    forge(copy, "epochs", lambda table: table.drop_columns(["gain"]))
-    assert len(read_runs(copy).damaged) == 8
-    assert_healed(copy, reference, copy.experiment.runs)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +150,7 @@ def test_runs_that_wait_are_read_too(reference, tmp_path, monkeypatch):
     """Killed before they were joined into shards, and one of them damaged."""
     waiting = RunDirectory.create(tmp_path / "x", reference.experiment)
     with monkeypatch.context() as patch:
-        patch.setattr("romdp.experiments.shards.Writer._write_shards", lambda *_: None)
+        patch.setattr("romdp.experiments.tables.Writer._write_shards", lambda *_: None)
         run_experiment(waiting)
     assert tables(waiting.path) == {}
     assert load_runs(waiting.path).equals(load_runs(reference.path))

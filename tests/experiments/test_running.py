@@ -20,11 +20,10 @@ from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Here, Outcome, Processes
 from romdp.experiments.index import Index
 from romdp.experiments.running import _tasks, do_task, run_experiment
-from romdp.experiments.shards import load_runs, read_runs
 from romdp.experiments.specification import RunSpec
-from romdp.experiments.tables import step_grid
-from romdp.experiments.watching import Plain, Silent
-from romdp.playing.run import EPOCH_COLUMNS, Run
+from romdp.experiments.tables import load_runs, read_runs
+from romdp.experiments.watching import Plain, Watcher
+from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 
 
 class Stop(BaseException):
@@ -74,7 +73,7 @@ def test_everything_is_written_into_few_files(reference):
     names = sorted(str(file.relative_to(reference.path)) for file in reference.path.rglob("*"))
     kinds = [name.partition("-")[0] for name in names]
     assert kinds == [
-        *(".lock", "checkpoints", "experiment.json", "runs.sqlite", "summary.json", "tables"),
+        *("checkpoints", "experiment.json", "runs.sqlite", "summary.json", "tables"),
         *("tables/epochs", "tables/figures", "tables/groups"),
     ]
     summary = json.loads((reference.path / "summary.json").read_text())
@@ -223,7 +222,7 @@ def test_a_worker_that_does_not_see_the_directory(reference, tmp_path):
     assert finished.tables == tables_of(reference, run)
 
 
-class Remember(Silent):
+class Remember(Watcher):
     def __init__(self):
         self.ends = []
         self.heard = []
@@ -340,7 +339,7 @@ def test_baselines_run_like_agents(tmp_path, monkeypatch):
     def play_baseline(name, world, steps, seed, **settings):
         assert (name, steps) == ("q-learning", 2000)
         assert isinstance(seed, np.random.SeedSequence)
-        grid = step_grid(steps)
+        grid = np.union1d(log_spaced(steps), [steps])
         unknown = np.full(grid.size, np.nan)
         partition = Partition.singletons(world.n_observations)
         nothing = np.empty(0, EPOCH_COLUMNS).view(np.recarray)

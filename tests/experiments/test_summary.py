@@ -9,7 +9,6 @@ from experiment_cases import lose, small
 
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
-from romdp.experiments.shards import load_runs
 from romdp.experiments.summary import (
     bootstrap,
     format_summary,
@@ -17,6 +16,7 @@ from romdp.experiments.summary import (
     slope,
     summarise,
 )
+from romdp.experiments.tables import load_runs
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,14 @@
 import numpy as np
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 import romdp
 from romdp.core.errors import StorageError
 from romdp.data.partition import Partition
+from romdp.experiments.running import grouping_facts
 from romdp.experiments.specification import RunSpec
-from romdp.experiments.tables import (
-    KINDS,
-    find_mismatches,
-    from_parquet,
-    grouping_facts,
-    join,
-    pack_tables,
-    schema,
-    step_grid,
-    to_parquet,
-    unpack,
-)
+from romdp.experiments.tables import KINDS, join, pack_tables, schema, to_parquet, unpack
 from romdp.playing.run import EPOCH_COLUMNS, Run
 
 SPEC = RunSpec("lc-psrl", "random-romdp", 6, 4)
@@ -53,7 +44,6 @@ def test_figures(played):
     kinds = {field.name: str(field.type) for field in table.schema}
     assert kinds["regret"] == kinds["reward"] == "double"
     assert kinds["step"] == kinds["n_clusters"] == "int64"
-    np.testing.assert_array_equal(step_grid(STEPS), table["step"].to_numpy())
 
 
 def test_epochs(played):
@@ -93,9 +83,6 @@ def test_an_agent_without_epochs():
     assert table_of("epochs", run).num_rows == 0
     assert table_of("groups", run)["labels"].to_pylist()[1] == [*range(6)]
     assert grouping_facts(run, np.arange(6))["steps_to_exact"] == 0
-    for kind in KINDS:
-        joined = join(kind, [7], [SPEC], [table_of(kind, run)])
-        assert find_mismatches(kind, [7], [SPEC], joined, steps) == {}
 
 
 def test_exactness():
@@ -119,57 +106,11 @@ def test_joined_tables_name_their_runs_and_make_the_same_bytes(played, kind):
     joined = two(kind, played)
     content = to_parquet(joined)
     assert to_parquet(two(kind, romdp.play(romdp.LCPSRL(), WORLD, STEPS, seed=0))) == content
-    read = from_parquet(kind, content)
-    assert to_parquet(read) == content  # `equals` finds NaN unequal to itself
-    assert read.schema == schema(kind, joined=True)
+    read = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
+    assert read.schema.names == schema(kind, joined=True).names
     assert set(read["run"].to_pylist()) == {3, 8}
     assert set(read["seed"].to_pylist()) == {4, 5}
     assert set(read["agent"].to_pylist()) == {"lc-psrl"}
-    assert find_mismatches(kind, [3, 8], [SPEC, OTHER], read, step_grid(STEPS)) == {}
-
-
-def change(table, name, row, value):
-    values = table[name].to_pylist()
-    values[row] = value
-    place = table.column_names.index(name)
-    return table.set_column(place, name, pyarrow.array(values, table.schema.field(name).type))
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "value", "words"),
-    [
-        ("figures", "step", 4, "at the steps"),
-        ("figures", "regret", float("nan"), "regret is not a possible number"),
-        ("figures", "reward", 1e300, "reward is not a possible number"),
-        ("figures", "pseudo_regret", float("inf"), "pseudo_regret is not"),
-        ("figures", "n_clusters", 7, "more groups than observations"),
-        ("figures", "agent", "ucrl2", "another agent"),
-        ("figures", "seed", 4, "another seed"),
-        ("epochs", "start", 1, "do not follow"),
-        ("epochs", "length", 10**6, "do not"),
-        ("epochs", "epoch", 0, "not numbered"),
-        ("groups", "epoch", -1, "not in order"),
-        ("groups", "labels", [0, 1], "another number of observations"),
-        ("groups", "labels", [0, 1, 2, 3, 4, 6], "impossible labels"),
-        ("groups", "world", "grid", "another world"),
-    ],
-)
-def test_what_does_not_match_is_blamed_on_its_run(played, kind, name, value, words):
-    table = change(two(kind, played), name, -1, value)
-    found = find_mismatches(kind, [3, 8], [SPEC, OTHER], table, step_grid(STEPS))
-    assert list(found) == [1]
-    assert words in found[1]
-
-
-def test_rows_that_are_missing_or_empty(played):
-    grid = step_grid(STEPS)
-    table = two("figures", played)
-    assert find_mismatches("figures", [3, 8], [SPEC, OTHER], table.slice(0, 70), grid)
-    assert list(
-        find_mismatches("figures", [3, 8], [SPEC, OTHER], table.slice(0, grid.size), grid)
-    ) == [1]
-    gap = change(table, "reward", 0, None)
-    assert "gaps" in find_mismatches("figures", [3, 8], [SPEC, OTHER], gap, grid)[0]
 
 
 def test_what_is_no_table_is_refused(played):
@@ -177,6 +118,3 @@ def test_what_is_no_table_is_refused(played):
     for content in (b"", b"x" * 100, packed["figures"][:200], packed["epochs"]):
         with pytest.raises(StorageError, match="damaged"):
             unpack("figures", content)
-    for content in (b"", b"PAR1" * 10, to_parquet(two("epochs", played))):
-        with pytest.raises(StorageError):
-            from_parquet("figures", content)

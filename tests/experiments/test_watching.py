@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from romdp.experiments.specification import RunSpec
-from romdp.experiments.watching import Live, Plain, Progress, Silent, last_line
+from romdp.experiments.watching import Live, Plain, Progress, Watcher, last_line
 
 RUNS = [RunSpec("ucrl2", "grid", 9, seed) for seed in range(40)]
 FACTS = {"regret": 1234.56, "n_clusters": 9, "exact": True, "seconds": 1.25}
@@ -22,7 +22,7 @@ def tell_everything(watcher, workers=2):
 
 
 def test_silence(capsys):
-    tell_everything(Silent())
+    tell_everything(Watcher())
     assert capsys.readouterr() == ("", "")
 
 

@@ -13,8 +13,8 @@ import romdp
 from romdp.core.errors import ROMDPError, WriteError
 from romdp.core.storage import write_json
 from romdp.experiments import Experiment, RunDirectory, run_experiment
-from romdp.experiments.shards import read_runs
-from romdp.experiments.watching import Silent
+from romdp.experiments.tables import read_runs
+from romdp.experiments.watching import Watcher
 from romdp.reports import write_model_page
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
 )
 
 
-class Finished(Silent):
+class Finished(Watcher):
     def __init__(self):
         self.runs = set()
 

@@ -16,7 +16,7 @@ from romdp.core.errors import InvalidInputError, StorageError, WriteError
 from romdp.logs import fit
 from romdp.logs.model import load_model
 from romdp.reports import model_data, write_model_page
-from romdp.reports.model_parts import MEANING
+from romdp.reports.model_page import MEANING
 
 EVIL = '<script>alert("x")</script>\'&'
 ACTIONS = ("tea <b>&</b>", '"ale"', "café ☕")

@@ -9,7 +9,7 @@ from run_directories import change_runs, make_run_directory
 from romdp.core.errors import ROMDPError
 from romdp.data.partition import Partition
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.shards import load_runs
+from romdp.experiments.tables import load_runs
 from romdp.reports import write_report
 from romdp.reports.reading import read_results
 

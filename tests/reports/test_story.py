@@ -5,7 +5,7 @@ import pytest
 from report_cases import make_groupings, make_record
 
 from romdp.data.partition import Partition
-from romdp.reports.story import describe_change, judge, tell
+from romdp.reports.experiment_data import describe_change, judge, tell
 
 
 def test_a_run_is_told_change_by_change():

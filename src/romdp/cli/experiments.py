@@ -363,10 +363,10 @@ def run_directory(
 
 
 def _watcher(quiet: bool) -> "Watcher":
-    from romdp.experiments.watching import Live, Plain, Silent
+    from romdp.experiments.watching import Live, Plain, Watcher
 
     if quiet:
-        return Silent()
+        return Watcher()
     return Live() if sys.stderr.isatty() else Plain(sys.stderr)
 
 

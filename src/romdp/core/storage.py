@@ -136,6 +136,11 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
         raise
 
 
+def write_bytes(path: PathLike, content: bytes) -> None:
+    """Write a file completely or not at all."""
+    write_atomic(path, lambda file: file.write(content))
+
+
 def _refuse_special(target: Path) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
         mode = target.lstat().st_mode
@@ -182,7 +187,7 @@ def file_checksum(path: PathLike) -> str:
 def write_json(path: PathLike, content: Any) -> None:
     """Write JSON that a person can read; not-a-number and infinity are refused."""
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_atomic(path, lambda file: file.write(text.encode()))
+    write_bytes(path, text.encode())
 
 
 def read_json(path: PathLike) -> Any:

@@ -16,18 +16,18 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
-from romdp.core.storage import read_json, write_atomic, write_json
-from romdp.experiments import index as runs_index
+from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
+from romdp.core.locking import locked
+from romdp.core.storage import open_regular, read_json, write_bytes, write_json
 from romdp.experiments.agents import check_installed
-from romdp.experiments.index import Contents, Index
+from romdp.experiments.index import FILE, MOST_GROUPINGS, Contents, Index
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.worlds import FileWorld, kept_file
 
@@ -35,6 +35,7 @@ _EXPERIMENT, _SUMMARY, _ERRORS, _LOCK = "experiment.json", "summary.json", "erro
 _TABLES, _CHECKPOINTS, _WORLDS = "tables", "checkpoints", "worlds"
 _RUNS_PER_SHARD = 1000
 _SHARD_BYTES = 2**28  # what the groupings of the runs of one shard may take in memory
+_SHARD = re.compile(r"[a-z]+-\d+-[0-9a-f]{16}\.parquet")
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.tmp")  # as `write_atomic` names them
 _MOST_ERRORS = 100  # that are written out
 
@@ -94,16 +95,26 @@ class RunDirectory:
         content = read_json(target / _EXPERIMENT)
         if not isinstance(content, dict) or "kind" not in content:
             raise StorageError(f"{target / _EXPERIMENT} is not a file of romdp")
-        is_indexed = (target / runs_index.FILE).exists()
+        is_indexed = (target / FILE).exists()
         if is_indexed:
-            _check_unchanged(target, content)
+            with Index(target / FILE, ()) as index:
+                if index.about.get("experiment") != _hash(content):
+                    raise StorageError(
+                        f"{target / _EXPERIMENT} was edited after the experiment began, so it no "
+                        "longer says what its runs are. Undo the change, or begin the new "
+                        "experiment in another directory"
+                    )
         elif any((target / _TABLES).glob("*.parquet")):
             raise StorageError(
-                f"{target / runs_index.FILE} is missing, so the tables cannot be told apart; "
+                f"{target / FILE} is missing, so the tables cannot be told apart; "
                 "bring it back from a copy"
             )
         try:
-            experiment = _read_experiment(content, target)
+            try:
+                experiment = Experiment.from_dict(content, target)
+            except StorageError:
+                # Killed before a world file was copied: the original will do, if it is the same.
+                experiment = Experiment.from_dict(content)
         except ROMDPError as error:
             raise StorageError(f"{target / _EXPERIMENT}: {error}") from error
         earlier = not is_indexed and (target / "runs").is_dir()
@@ -118,31 +129,25 @@ class RunDirectory:
                 copy = self.path / kept_file(spec.sha256)
                 if not copy.exists():
                     _make_directory(copy.parent)
-                    write_bytes(copy, _read(Path(spec.file)))
-        path = self.path / runs_index.FILE
-        if not path.exists():
-            about = {
-                "experiment": _hash(read_json(self.path / _EXPERIMENT)),
-                "runs_per_shard": str(_runs_per_shard(self.experiment)),
-            }
-            Index.create(path, about)
+                    with open_regular(spec.file) as file:
+                        write_bytes(copy, file.read())
+        if not (self.path / FILE).exists():
+            content = read_json(self.path / _EXPERIMENT)
+            # A thousand, fewer in worlds with very many observations.
+            largest = max(n_observations for _, n_observations in self.experiment.cells)
+            size = max(1, min(_RUNS_PER_SHARD, _SHARD_BYTES // (4 * MOST_GROUPINGS * largest)))
+            Index.create(
+                self.path / FILE, {"experiment": _hash(content), "runs_per_shard": str(size)}
+            )
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Keep every other process from writing to the directory."""
-        try:
-            file = open(self.path / _LOCK, "ab")  # noqa: SIM115 - closed below
-        except OSError as error:
-            raise WriteError(f"cannot write {self.path}: {error.strerror or error}") from error
-        with file:
-            _lock_file(file, self.path)
-            yield
+        busy = f"another romdp is at work in {self.path}; wait for it or stop it"
+        return locked(self.path / _LOCK, busy)
 
-    @contextmanager
-    def index(self, *, writing: bool = False) -> Iterator[Index]:
-        """Open the index."""
-        with Index(self.path / runs_index.FILE, self.experiment.runs, writing=writing) as index:
-            yield index
+    def index(self, *, writing: bool = False) -> Index:
+        """Open the index, for a ``with`` statement."""
+        return Index(self.path / FILE, self.experiment.runs, writing=writing)
 
     def contents(self) -> Contents:
         """Read what the index says now; of a directory of version 0.1, what its files say."""
@@ -150,8 +155,8 @@ class RunDirectory:
             from romdp.experiments.earlier import read_contents
 
             return read_contents(self)
-        if not (self.path / runs_index.FILE).exists():  # killed before there was an index
-            return Contents({}, (), frozenset(), ())
+        if not (self.path / FILE).exists():  # killed before there was an index
+            return Contents()
         with self.index() as index:
             return index.contents()
 
@@ -191,7 +196,7 @@ class RunDirectory:
 
     def table_file(self, name: str) -> Path:
         """Say where a shard is; only names that romdp gives will do."""
-        if not re.fullmatch(r"[a-z]+-\d+-[0-9a-f]{16}\.parquet", name):
+        if not _SHARD.fullmatch(name):
             raise StorageError(f"{self.path}: {name!r} is no table of romdp")
         return self.path / _TABLES / name
 
@@ -199,61 +204,53 @@ class RunDirectory:
         """Say where a run under way is kept."""
         return self.path / _CHECKPOINTS / f"{run.id}.npz"
 
-    def delete_stale_files(self, todo: Iterable[RunSpec]) -> None:
-        """Delete checkpoints of runs that are stored, and what a kill left half written.
+    def delete_stale_files(self, todo: Iterable[RunSpec], shards: Collection[str]) -> None:
+        """Delete what is of no use any more: old checkpoints and shards, and half-written files.
 
         A file that is not named as romdp names the files of this experiment is left alone, and
         so is everything behind a symbolic link.
+
+        Parameters
+        ----------
+        todo
+            The runs that still need their checkpoint.
+        shards
+            The names of the shards in use.
         """
         wanted = {self.checkpoint(run).name for run in todo}
         ours = {self.checkpoint(run).name for run in self.experiment.runs}
-        for file in self._files(_CHECKPOINTS):
-            half = _TEMPORARY.fullmatch(file.name)
-            name = half["name"] if half else file.name
-            name = name.removesuffix(".tmp").removesuffix(".previous")
-            if name in ours and (half or name not in wanted):
-                _delete(file)
-        for file in self._files(_TABLES):
-            half = _TEMPORARY.fullmatch(file.name)
-            if half and re.fullmatch(r"[a-z]+-\d+-[0-9a-f]{16}\.parquet", half["name"]):
-                _delete(file)
-        for file in self._files("."):
-            half = _TEMPORARY.fullmatch(file.name)
-            if half and half["name"] in (_EXPERIMENT, runs_index.FILE, _SUMMARY, _ERRORS):
-                _delete(file)
+        for folder in (_CHECKPOINTS, _TABLES, "."):
+            for file in (self.path / folder).iterdir():
+                half = _TEMPORARY.fullmatch(file.name)
+                name = half["name"] if half else file.name
+                if folder == _CHECKPOINTS:
+                    name = name.removesuffix(".tmp").removesuffix(".previous")
+                    is_ours, used = name in ours, name in wanted
+                elif folder == _TABLES:
+                    is_ours, used = bool(_SHARD.fullmatch(name)), name in shards
+                else:
+                    is_ours, used = name in (_EXPERIMENT, FILE, _SUMMARY, _ERRORS), True
+                if is_ours and (half or not used) and file.is_file() and not file.is_symlink():
+                    _delete(file)
 
-    def _files(self, folder: str) -> list[Path]:
-        path = self.path / folder
-        if folder != "." and path.is_symlink():
-            raise StorageError(f"{path} is a symbolic link; put the folder itself there")
-        return [file for file in path.iterdir() if file.is_file() and not file.is_symlink()]
-
-    def write_summary(self, summary: Mapping[str, Any]) -> Path:
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, and ``errors.txt`` if runs failed."""
         write_json(self.path / _SUMMARY, dict(summary))
-        if not self.earlier:
-            self._write_errors()
-        return self.path / _SUMMARY
-
-    def _write_errors(self) -> None:
-        errors = {row.run.id: row.error for row in self.contents().rows.values() if row.failed}
-        if not errors:
-            _delete(self.path / _ERRORS)
+        if self.earlier:
             return
-        parts = [f"{name}\n{error}" for name, error in list(errors.items())[:_MOST_ERRORS]]
+        errors = [(row.run.id, row.error) for row in self.contents().rows.values() if row.failed]
+        if not errors:
+            _delete(self.errors_file)
+            return
+        parts = [f"{name}\n{error}" for name, error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:
             parts.append(f"and {len(errors) - _MOST_ERRORS} more\n")
-        write_bytes(self.path / _ERRORS, "\n".join(parts).encode())
+        write_bytes(self.errors_file, "\n".join(parts).encode())
 
     @property
     def errors_file(self) -> Path:
         """Where the errors of failed runs can be read."""
         return self.path / _ERRORS
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole."""
-    write_atomic(path, lambda file: file.write(content))
 
 
 def delete_checkpoint(checkpoint: Path) -> None:
@@ -287,35 +284,12 @@ def _hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _check_unchanged(path: Path, content: dict[str, Any]) -> None:
-    with Index(path / runs_index.FILE, ()) as index:
-        about = index.about()
-    if about.get("experiment") != _hash(content):
-        raise StorageError(
-            f"{path / _EXPERIMENT} was edited after the experiment began, so it no longer says "
-            "what its runs are. Undo the change, or begin the new experiment in another directory"
-        )
-
-
-def _runs_per_shard(experiment: Experiment) -> int:
-    """Say how many runs share a shard: a thousand, fewer in worlds with very many observations."""
-    from romdp.experiments.tables import MOST_GROUPINGS
-
-    largest = max(n_observations for _, n_observations in experiment.cells)
-    return max(1, min(_RUNS_PER_SHARD, _SHARD_BYTES // (4 * MOST_GROUPINGS * largest)))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def _check_free(path: Path, experiment: Experiment) -> None:
     """Refuse a directory that holds something."""
     try:
-        found = [name for name in os.listdir(path) if not _is_passing(name)]
+        # A kill may have left a lock, or an experiment half written.
+        left = re.compile(rf"\{_LOCK}|\.{re.escape(_EXPERIMENT)}\..+\.tmp")
+        found = [name for name in os.listdir(path) if not left.fullmatch(name)]
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -333,20 +307,6 @@ def _check_free(path: Path, experiment: Experiment) -> None:
         raise InvalidInputError(f"{path} is not empty; choose another directory")
 
 
-def _is_passing(name: str) -> bool:
-    """Whether a file is only what a kill left behind."""
-    half = _TEMPORARY.fullmatch(name)
-    return name == _LOCK or bool(half and half["name"] == _EXPERIMENT)
-
-
-def _read_experiment(content: dict[str, Any], path: Path) -> Experiment:
-    try:
-        return Experiment.from_dict(content, path)
-    except StorageError:
-        # Killed before a world file was copied: the original will do, if it is still the same.
-        return Experiment.from_dict(content)
-
-
 def _make_directory(path: Path) -> None:
     if path.is_symlink() and path.name in (_TABLES, _CHECKPOINTS, _WORLDS):
         raise StorageError(f"{path} is a symbolic link; put the folder itself there")
@@ -354,17 +314,3 @@ def _make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _lock_file(file: IO[bytes], path: Path) -> None:
-    """Lock an open file until it is closed, or until its process ends in whatever way."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system
-        return
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise MisuseError(f"another romdp is at work in {path}; wait for it or stop it") from None
-    except OSError:  # a file system without locks
-        return

@@ -12,24 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
 from romdp.core.storage import read_json
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.index import ENVIRONMENT, FACTS, Contents, Row
-from romdp.experiments.shards import StoredRuns
+from romdp.experiments.index import ENVIRONMENT, FACTS, KINDS, Contents, Row
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import slope
-from romdp.experiments.tables import (
-    KINDS,
-    find_mismatches,
-    grouping_columns,
-    join,
-    pack,
-    schema,
-    step_grid,
-    unpack,
-)
+from romdp.experiments.tables import StoredRuns, join, pack, pack_groupings, schema, unpack
+from romdp.playing.run import log_spaced
 
 if TYPE_CHECKING:
     import pyarrow
@@ -46,13 +38,14 @@ def read_contents(directory: RunDirectory) -> Contents:
     rows |= {
         numbers[run]: Row(numbers[run], run, {}, error) for run, error in stored.failed.items()
     }
-    damaged = tuple(numbers[run] for run in stored.damaged)
-    return Contents(dict(sorted(rows.items())), damaged, frozenset(), ())
+    damaged = {numbers[run]: what for run, what in stored.damaged.items()}
+    return Contents(dict(sorted(rows.items())), damaged)
 
 
 def read_earlier_runs(directory: RunDirectory, kinds: Sequence[str] = KINDS) -> StoredRuns:
     """Read the finished runs and check them against the experiment, as far as that goes."""
-    grid = step_grid(directory.experiment.steps)
+    steps = directory.experiment.steps
+    grid = np.union1d(log_spaced(steps), [steps])
     folder = directory.path / "runs"
     rows: list[Row] = []
     parts: dict[str, list[Any]] = {kind: [] for kind in kinds}
@@ -69,9 +62,8 @@ def read_earlier_runs(directory: RunDirectory, kinds: Sequence[str] = KINDS) -> 
             tables = read_tables(folder, run, kinds)
             facts = _read_facts(folder / f"{run.id}.json", tables.get("figures"))
             for kind, table in tables.items():
-                joined = join(kind, [number], [run], [table])
-                for what in find_mismatches(kind, [number], [run], joined, grid).values():
-                    raise StorageError(f"{run.id}{_ENDINGS[kind]}: {what}")
+                if problem := _problem(kind, table, run.n_observations, grid):
+                    raise StorageError(f"{run.id}{_ENDINGS[kind]}: {problem}")
         except StorageError as error:
             damaged[run] = str(error)
             continue
@@ -92,9 +84,10 @@ def read_tables(
         path = folder / f"{run.id}{_ENDINGS[kind]}"
         names = _GROUPS if kind == "groups" else schema(kind).names
         columns = _read_columns(path, names)
-        if kind == "groups":
-            columns = _regroup(path, columns, run.n_observations)
-        tables[kind] = unpack(kind, pack(kind, columns))
+        packed = (
+            _regroup(path, columns, run.n_observations) if kind == "groups" else pack(kind, columns)
+        )
+        tables[kind] = unpack(kind, packed)
     return tables
 
 
@@ -117,7 +110,7 @@ def _read_columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
     return columns
 
 
-def _regroup(path: Path, columns: Mapping[str, Any], n_observations: int) -> dict[str, Any]:
+def _regroup(path: Path, columns: Mapping[str, Any], n_observations: int) -> bytes:
     """Cut the table into its groupings, each a block that lists every observation in order."""
     length = len(columns["epoch"])
     if length == 0 or length % n_observations:
@@ -125,11 +118,44 @@ def _regroup(path: Path, columns: Mapping[str, Any], n_observations: int) -> dic
     blocks = {name: column.reshape(-1, n_observations) for name, column in columns.items()}
     if not (blocks["observation"] == np.arange(n_observations)).all():
         raise StorageError(f"{path.name} does not list every observation in order")
-    return grouping_columns(
+    return pack_groupings(
         np.concatenate(([0], blocks["epoch"][:, 0])),
         np.concatenate(([0], blocks["step"][:, 0])),
         np.concatenate((blocks["hidden_state"][:1], blocks["group"])),
     )
+
+
+def _problem(
+    kind: str, table: "pyarrow.Table", n_observations: int, grid: NDArray[np.int64]
+) -> str | None:
+    """Say in what the table of a run does not match the experiment; None if it does."""
+    columns = {name: table[name].to_numpy() for name in schema(kind).names if name != "labels"}
+    if kind == "figures":
+        if len(table) != len(grid):
+            return f"it has {len(table)} figures, not {len(grid)}"
+        if (columns["step"] != grid).any():
+            return "its figures are not taken at the steps of the experiment"
+        for name in ("reward", "regret", "pseudo_regret"):
+            # Rewards lie in [0, 1]: no figure is farther from zero than its step. Where the gain is
+            # not known, neither is the regret.
+            possible = (np.abs(columns[name]) <= grid * (1 + 1e-9)).all()
+            if not possible and (name == "reward" or not np.isnan(columns[name]).all()):
+                return f"its {name} is not a possible number"
+        if not ((columns["n_clusters"] >= 0) & (columns["n_clusters"] <= n_observations)).all():
+            return "it has more groups than observations"
+    elif kind == "epochs":
+        ends = np.cumsum(columns["length"])
+        if (columns["length"] < 0).any() or (columns["start"] + columns["length"] != ends).any():
+            return "its epochs do not follow each other"
+        if len(ends) and ends[-1] != grid[-1]:
+            return "its epochs do not end with the run"
+    else:
+        labels = table["labels"].combine_chunks().flatten().to_numpy()
+        if len(table) < 2 or (np.diff(columns["epoch"]) < 0).any():
+            return "its groupings are not in order"
+        if labels.min() < -1 or labels.max() >= n_observations:
+            return "it has impossible labels"
+    return None
 
 
 def _read_facts(path: Path, figures: "pyarrow.Table | None") -> dict[str, Any]:

@@ -13,17 +13,23 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from romdp.core.errors import StorageError, WriteError
-from romdp.core.storage import write_atomic
+from romdp.core.storage import write_bytes
 from romdp.experiments.specification import RunSpec
-from romdp.experiments.tables import KINDS
 
 FILE = "runs.sqlite"
 """The name of the file in a run directory."""
+
+KINDS = ("figures", "epochs", "groups")
+"""The three tables of a run."""
+
+MOST_GROUPINGS = 202
+"""How many groupings of a run are kept: the first, the last and 200 between them."""
 
 FIGURES = ("regret", "pseudo_regret", "slope", "n_clusters")
 FACTS = ("exact", "refines", "steps_to_exact", "gain", "seconds", "resumed")
@@ -66,8 +72,7 @@ class Row:
         return self.error is not None
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(NamedTuple):
     """A file of joined tables."""
 
     file: str
@@ -85,21 +90,21 @@ class Contents:
     rows
         The runs that ended, by their number.
     damaged
-        The numbers of runs whose row is damaged.
+        The numbers of runs whose row is damaged, with a message.
     waiting
         The numbers of runs whose tables are not in a shard yet.
     shards
-        The shards in use.
+        The shards by block and kind.
     """
 
-    rows: dict[int, Row]
-    damaged: tuple[int, ...]
-    waiting: frozenset[int]
-    shards: tuple[Shard, ...]
+    rows: dict[int, Row] = field(default_factory=dict)
+    damaged: dict[int, str] = field(default_factory=dict)
+    waiting: frozenset[int] = frozenset()
+    shards: dict[tuple[int, str], Shard] = field(default_factory=dict)
 
 
 class Index:
-    """An open index.
+    """An open index; use it in a ``with`` statement.
 
     Parameters
     ----------
@@ -115,38 +120,36 @@ class Index:
         self._path, self._runs, self._writing = path, runs, writing
         if path.is_symlink():
             raise StorageError(f"{path} is a symbolic link; romdp only uses the file itself")
+        # Where nothing may be written, the file is opened as one that never changes.
+        writable = os.access(path.parent, os.W_OK) and os.access(path, os.W_OK)
+        mode = "mode=rw" if writing or writable else "immutable=1"
         with self._guard():
-            self._connection = _connect(path, writing)
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=30.0
+            )
             self._connection.text_factory = lambda text: text.decode("utf-8", "replace")
             if writing:
                 # A commit then needs no sync: a kill loses nothing, a power failure perhaps the
                 # last few runs, which are repeated.
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._environments: dict[str, int] = {}
 
     @staticmethod
     def create(path: Path, about: Mapping[str, str]) -> None:
-        """Write an index that holds no run, whole or not at all.
-
-        Parameters
-        ----------
-        path
-            Where to.
-        about
-            Facts about the directory.
-        """
+        """Write an index that holds no run but facts about its directory, whole or not at all."""
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             connection.executescript(_TABLES)
             connection.executemany(
                 "INSERT INTO about VALUES (?, ?)", [("format", _FORMAT), *about.items()]
             )
             content = connection.serialize()
-        write_atomic(path, lambda file: file.write(content))
+        write_bytes(path, content)
 
-    def close(self) -> None:
-        """Close the file; the writer leaves one file and no journal."""
-        if self._writing:
+    def __enter__(self) -> "Index":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writing:  # leave one file and no journal
             with suppress(sqlite3.Error):  # somebody may be reading
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 if self._connection.execute("PRAGMA freelist_count").fetchone()[0] > 256:
@@ -154,14 +157,9 @@ class Index:
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
 
-    def __enter__(self) -> "Index":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
+    @cached_property
     def about(self) -> dict[str, str]:
-        """Return the facts about the directory, after a look at the file as a whole."""
+        """The facts about the directory, after a look at the file as a whole."""
         with self._guard():
             if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise sqlite3.DatabaseError("its pages do not fit together")
@@ -172,50 +170,52 @@ class Index:
             )
         return found
 
+    @cached_property
+    def runs_per_shard(self) -> int:
+        """How many runs share a shard."""
+        said = self.about.get("runs_per_shard", "")
+        if not said.isdecimal() or int(said) < 1:
+            raise StorageError(f"{self._path} is damaged: runs_per_shard is {said!r}")
+        return int(said)
+
     def contents(self) -> Contents:
         """Read everything but the tables that wait."""
-        columns = ", ".join(_COLUMNS)
         rows: dict[int, Row] = {}
-        damaged = []
-        with self._guard(), self._snapshot() as connection:
-            environments = dict(
-                connection.execute("SELECT rowid, content FROM environments").fetchall()
-            )
-            for values in connection.execute(f"SELECT {columns}, seal FROM runs"):
-                *entries, seal = values
-                row = dict(zip(_COLUMNS, entries, strict=True))
-                environment = environments.get(row["environment"])
-                if seal == _seal(entries, environment) and self._is_ours(row):
-                    rows[row["number"]] = self._row(row, environment)
-                elif isinstance(row["number"], int) and 0 <= row["number"] < len(self._runs):
-                    damaged.append(row["number"])
+        damaged: dict[int, str] = {}
+        with self._transaction("ROLLBACK") as connection:
+            environments = dict(connection.execute("SELECT rowid, content FROM environments"))
+            columns = ", ".join(_COLUMNS)
+            for *entries, seal in connection.execute(f"SELECT {columns}, seal FROM runs"):
+                found = dict(zip(_COLUMNS, entries, strict=True))
+                environment = environments.get(found["environment"])
+                number = found["number"]
+                if not 0 <= number < len(self._runs):
+                    continue
+                run = self._runs[number]
+                named = tuple(entries[2:6])
+                ours = (run.agent, run.world, run.n_observations, run.replicate)
+                if seal != _seal([*entries, environment]) or named != ours:
+                    damaged[number] = "its row in the index is damaged"
+                elif found["status"] == "failed":
+                    rows[number] = Row(number, run, {}, found["error"] or "no message")
+                else:
+                    facts = {name: found[name] for name in ("id", *FIGURES, *FACTS)}
+                    for name in ("exact", "refines", "resumed"):
+                        facts[name] = bool(facts[name])
+                    rows[number] = Row(number, run, facts | json.loads(environment or "{}"))
             waiting = connection.execute("SELECT number FROM waiting").fetchall()
-            shards = connection.execute(
-                "SELECT file, block, kind, sha256 FROM shards WHERE used ORDER BY block, kind"
-            ).fetchall()
+            shards = [
+                Shard(str(file), int(block), str(kind), str(sha256))
+                for file, block, kind, sha256 in connection.execute(
+                    "SELECT file, block, kind, sha256 FROM shards WHERE used"
+                )
+            ]
         return Contents(
             dict(sorted(rows.items())),
-            tuple(damaged),
+            damaged,
             frozenset(number for (number,) in waiting),
-            tuple(Shard(str(f), int(b), str(k), str(s)) for f, b, k, s in shards),
+            {(shard.block, shard.kind): shard for shard in shards},
         )
-
-    def _is_ours(self, row: Mapping[str, Any]) -> bool:
-        number = row["number"]
-        if not 0 <= number < len(self._runs):
-            return False
-        run = self._runs[number]
-        named = (row["agent"], row["world"], row["n_observations"], row["seed"])
-        return named == (run.agent, run.world, run.n_observations, run.replicate)
-
-    def _row(self, row: Mapping[str, Any], environment: str | None) -> Row:
-        run = self._runs[row["number"]]
-        if row["status"] == "failed":
-            return Row(row["number"], run, {}, row["error"] or "no message")
-        facts = {"id": row["id"], **{name: row[name] for name in (*FIGURES, *FACTS)}}
-        for name in ("exact", "refines", "resumed"):
-            facts[name] = bool(facts[name])
-        return Row(row["number"], run, facts | json.loads(environment or "{}"))
 
     def waiting_tables(self, numbers: Iterable[int], kind: str) -> Iterator[tuple[int, bytes]]:
         """Yield the tables that wait; one that is damaged is given as no bytes."""
@@ -229,10 +229,16 @@ class Index:
 
     def store(self, number: int, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         """Keep a finished run."""
-        with self._transaction():
-            self._put(number, "finished", facts)
-            blobs = [tables[kind] for kind in KINDS]
-            self._connection.execute(
+        content = json.dumps({name: facts[name] for name in ENVIRONMENT}, sort_keys=True)
+        blobs = [tables[kind] for kind in KINDS]
+        with self._transaction() as connection:
+            # A machine and its versions are kept once.
+            connection.execute("INSERT OR IGNORE INTO environments VALUES (?)", (content,))
+            found = "SELECT rowid FROM environments WHERE content = ?"
+            (environment,) = connection.execute(found, (content,)).fetchone()
+            figures = [_stored(facts[name]) for name in (*FIGURES, *FACTS)]
+            self._put(number, ["finished", *figures, environment, None], content)
+            connection.execute(
                 "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?)",
                 (number, *blobs, _seal_blobs(blobs)),
             )
@@ -240,99 +246,51 @@ class Index:
     def store_error(self, number: int, error: str) -> None:
         """Keep the error of a run that failed."""
         text = error.encode("utf-8", "replace").decode()
-        with self._transaction():
-            self._put(number, "failed", {}, text)
-            self._connection.execute("DELETE FROM waiting WHERE number = ?", (number,))
+        nothing = [None] * (len(FIGURES) + len(FACTS) + 1)
+        with self._transaction() as connection:
+            self._put(number, ["failed", *nothing, text], None)
+            connection.execute("DELETE FROM waiting WHERE number = ?", (number,))
 
-    def _put(
-        self, number: int, status: str, facts: Mapping[str, Any], error: str | None = None
-    ) -> None:
+    def _put(self, number: int, values: list[Any], environment: str | None) -> None:
         run = self._runs[number]
-        content, environment = None, None
-        if status == "finished":
-            content = json.dumps({name: facts[name] for name in ENVIRONMENT}, sort_keys=True)
-            environment = self._environment(content)
-        figures = [_plain(facts.get(name)) for name in (*FIGURES, *FACTS)]
-        names = (run.id, run.agent, run.world, run.n_observations, run.replicate, status)
-        entries = [number, *names, *figures, environment, error]
+        names = (run.id, run.agent, run.world, run.n_observations, run.replicate)
+        entries = [number, *names, *values]
         self._connection.execute(
             f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * (len(entries) + 1))})",
-            (*entries, _seal(entries, content)),
+            (*entries, _seal([*entries, environment])),
         )
-
-    def _environment(self, content: str) -> int:
-        """Return the number of a machine and its versions, which are kept once."""
-        if content not in self._environments:
-            self._connection.execute("INSERT OR IGNORE INTO environments VALUES (?)", (content,))
-            found = self._connection.execute(
-                "SELECT rowid FROM environments WHERE content = ?", (content,)
-            )
-            self._environments[content] = found.fetchone()[0]
-        return self._environments[content]
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Take runs out of the index, so that they are done again."""
+        gone = [(number,) for number in numbers]
         with self._transaction() as connection:
-            for table in ("runs", "waiting"):
-                connection.executemany(
-                    f"DELETE FROM {table} WHERE number = ?", [(number,) for number in numbers]
-                )
-
-    def announce(self, shards: Iterable[Shard]) -> None:
-        """Note shards before their files are written, so that none can be left unknown."""
-        with self._transaction() as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO shards VALUES (?, ?, ?, ?, 0)", _entries(shards)
-            )
+            connection.executemany("DELETE FROM runs WHERE number = ?", gone)
+            connection.executemany("DELETE FROM waiting WHERE number = ?", gone)
 
     def use(self, block: int, shards: Iterable[Shard], numbers: Iterable[int]) -> None:
         """Use these shards for a block of runs, whose tables then wait no longer."""
         with self._guard():
             self._connection.execute("PRAGMA synchronous = FULL")
         with self._transaction() as connection:
-            connection.execute("UPDATE shards SET used = 0 WHERE block = ?", (block,))
-            connection.executemany(
-                "INSERT OR REPLACE INTO shards VALUES (?, ?, ?, ?, 1)", _entries(shards)
-            )
-            connection.executemany(
-                "DELETE FROM waiting WHERE number = ?", [(number,) for number in numbers]
-            )
+            connection.execute("DELETE FROM shards WHERE block = ?", (block,))
+            connection.executemany("INSERT INTO shards VALUES (?, ?, ?, ?, 1)", shards)
+            gone = [(number,) for number in numbers]
+            connection.executemany("DELETE FROM waiting WHERE number = ?", gone)
         with self._guard():
             self._connection.execute("PRAGMA synchronous = NORMAL")
 
-    def unused_files(self) -> list[str]:
-        """Return the names of shards that are announced and not, or no longer, in use."""
-        with self._guard():
-            found = self._connection.execute("SELECT file FROM shards WHERE NOT used").fetchall()
-        return [str(file) for (file,) in found]
-
-    def drop(self, files: Iterable[str]) -> None:
-        """Take shards out of the index whose files are gone."""
-        with self._transaction() as connection:
-            connection.executemany(
-                "DELETE FROM shards WHERE file = ? AND NOT used", [(file,) for file in files]
-            )
-
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, end: str = "COMMIT") -> Iterator[sqlite3.Connection]:
+        """See one moment of the index; with ``"COMMIT"``, change it completely or not at all."""
         with self._guard():
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("BEGIN IMMEDIATE" if end == "COMMIT" else "BEGIN")
             try:
                 yield self._connection
             except BaseException:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN")
-        try:
-            yield self._connection
-        finally:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
+            self._connection.execute(end)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -350,28 +308,15 @@ class Index:
             ) from error
 
 
-def _entries(shards: Iterable[Shard]) -> list[tuple[str, int, str, str]]:
-    return [(shard.file, shard.block, shard.kind, shard.sha256) for shard in shards]
-
-
-def _connect(path: Path, writing: bool) -> sqlite3.Connection:
-    """Open the file; where nothing may be written, as one that never changes."""
-    writable = os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
-    mode = "mode=rwc" if writing else "mode=rw" if writable else "immutable=1"
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=30.0
-    )
-
-
-def _plain(value: Any) -> Any:
+def _stored(value: Any) -> Any:
     """Turn a fact into a number that SQLite returns unchanged; what is not finite is None."""
     if value is None or not math.isfinite(value):
         return None
     return float(value) if isinstance(value, float) else int(value)
 
 
-def _seal(entries: Sequence[Any], environment: str | None) -> str:
-    text = json.dumps([*entries, environment], default=repr)
+def _seal(entries: Sequence[Any]) -> str:
+    text = json.dumps(entries, default=repr)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 

@@ -5,27 +5,29 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp import __version__
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
+from romdp.core.text import plain
+from romdp.data.partition import Partition
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, make_agent
 from romdp.experiments.directory import RunDirectory, drop_checkpoint
 from romdp.experiments.executors import Executor, Here
-from romdp.experiments.shards import Writer
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import slope, summarise
-from romdp.experiments.tables import grouping_facts, pack_tables
-from romdp.experiments.watching import Progress, Silent, Watcher
+from romdp.experiments.tables import Writer, pack_tables
+from romdp.experiments.watching import Progress, Watcher
 from romdp.experiments.worlds import WorldSpec
-from romdp.playing import Epoch, Playing, Run, epochs
+from romdp.playing import Run, epochs
 
 _EVERY = 0.2  # seconds between two reports of one run
 _VERSIONS = ("romdp", "numpy", "scipy", "numba", "pyarrow")
@@ -62,23 +64,42 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
     world = task.world.make(task.observations, task.run.replicate)
     hidden = as_romdp(world)
     run, resumed = _play(task, world, tell)
-    facts = {
+    try:
+        gain = hidden.hidden.gain
+    except StructureError:
+        gain = None
+    facts: dict[str, Any] = {
         "id": task.run.id,
-        "regret": _known(run.regret[-1]),
-        "pseudo_regret": _known(run.pseudo_regret[-1]),
-        "slope": _known(slope(run.steps, run.pseudo_regret)),
+        "regret": run.regret[-1],
+        "pseudo_regret": run.pseudo_regret[-1],
+        "slope": slope(run.steps, run.pseudo_regret),
         "n_clusters": run.partition.n_clusters,
-        "gain": _gain(hidden),
+        "gain": gain,
         **grouping_facts(run, hidden.labels),
         "resumed": resumed,  # the wall time then is that of the last part
         "seconds": time.perf_counter() - started,
         **_environment(),
     }
-    return Finished(facts, pack_tables(run, hidden.labels))
+    return Finished(plain(facts), pack_tables(run, hidden.labels))
 
 
-def _known(figure: float) -> float | None:
-    return float(figure) if np.isfinite(figure) else None
+def grouping_facts(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]:
+    """Score the final grouping against the truth.
+
+    Returns
+    -------
+    dict
+        ``exact``: it is the truth; ``refines``: no group mixes hidden states;
+        ``steps_to_exact``: the step from which on it was the truth, None if it is not.
+    """
+    truth = Partition(hidden_states)
+    exact = run.partition == truth
+    since = None
+    if exact:
+        # A grouping is noted when it changes: the last one noted is the one that stayed.
+        epoch = run.groupings[-1][0] if run.groupings else 1
+        since = int(run.epochs.start[epoch - 1]) if len(run.epochs) else 0
+    return {"exact": exact, "refines": run.partition.refines(truth), "steps_to_exact": since}
 
 
 @cache
@@ -100,64 +121,38 @@ def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> t
     checkpoint = Path(task.checkpoint)
     # A worker elsewhere may not see the directory: it plays without a checkpoint.
     kept = checkpoint if checkpoint.parent.is_dir() else None
-    begin = partial(
-        epochs,
-        agent,
-        world,
-        task.steps,
-        seed,
-        checkpoint=kept,
-        checkpoint_seconds=task.checkpoint_seconds,
-    )
-    playing, damage = _begin(begin, checkpoint)
-    resumed = playing.state.step > 0
-    if damage is not None:
-        tell(Progress(playing.state.step, 0.0, task.run.n_observations, damage))
-    report = _now_and_then(tell)
-    with closing(iter(playing)) as rest:
-        for epoch in rest:
-            report(epoch)
-            if epoch.start + epoch.length >= task.steps:
-                break  # no checkpoint of a run that is over
-    return playing.run, resumed
-
-
-def _begin(begin: Callable[[], Playing], checkpoint: Path) -> tuple[Playing, str | None]:
-    """Begin a run, or go on with it from the last checkpoint that can be used.
-
-    Returns the run, and what is wrong with the checkpoint if it could not be used: it is damaged,
-    or of another version. The run is the same wherever it begins.
-    """
-    damage = None
+    damage = ""
     while True:
         try:
-            return begin(), damage
+            playing = epochs(
+                agent,
+                world,
+                task.steps,
+                seed,
+                checkpoint=kept,
+                checkpoint_seconds=task.checkpoint_seconds,
+            )
+            break
         except WriteError:
             raise
         except StorageError as error:
+            # Damaged, or of another version: the run is the same wherever it begins.
             damage = damage or str(error.__cause__ or error)
             if not drop_checkpoint(checkpoint):
                 raise
-
-
-def _now_and_then(tell: Callable[[Progress], None]) -> Callable[[Epoch], None]:
-    last = time.monotonic()
-
-    def report(epoch: Epoch) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= _EVERY:
-            last = now
-            tell(Progress(epoch.start + epoch.length, float(epoch.regret), epoch.n_clusters))
-
-    return report
-
-
-def _gain(world: ROMDP) -> float | None:
-    try:
-        return world.hidden.gain
-    except StructureError:
-        return None
+    resumed = playing.state.step > 0
+    if damage:
+        tell(Progress(playing.state.step, 0.0, task.run.n_observations, damage))
+    told = time.monotonic()
+    with closing(iter(playing)) as rest:
+        for epoch in rest:
+            step = epoch.start + epoch.length
+            if time.monotonic() - told >= _EVERY:
+                told = time.monotonic()
+                tell(Progress(step, float(epoch.regret), epoch.n_clusters))
+            if step >= task.steps:
+                break  # no checkpoint of a run that is over
+    return playing.run, resumed
 
 
 def run_experiment(
@@ -189,7 +184,7 @@ def run_experiment(
     list of RunSpec
         The runs that failed.
     """
-    watch = watcher or Silent()
+    watch = watcher or Watcher()
     failed: list[RunSpec] = []
     if directory.earlier:
         raise StorageError(
@@ -204,14 +199,17 @@ def run_experiment(
             check_installed({run.agent for run in todo})
             tasks = _tasks(directory, todo, checkpoint_seconds)
             n_runs = len(directory.experiment.runs)
+
+            def hear(worker: str, place: int, told: tuple[Any, ...]) -> None:
+                progress = Progress(*told)  # a cluster turns what is told into plain tuples
+                if progress.damage:
+                    watch.restarted(todo[place], progress.step, progress.damage)
+                watch.progress(worker, todo[place], progress)
+
             with watch.watching(n_runs, n_runs - len(todo), directory.experiment.steps):
                 for run, what in damaged.items():
                     watch.repeated(run, what)
-                outcomes = (executor or Here()).run(
-                    do_task,
-                    tasks,
-                    lambda worker, i, told: _hear(watch, worker, todo[i], told),
-                )
+                outcomes = (executor or Here()).run(do_task, tasks, hear)
                 with closing(outcomes):  # type: ignore[type-var]
                     for outcome in outcomes:
                         run = todo[outcome.index]
@@ -225,13 +223,6 @@ def run_experiment(
             writer.finish()
         directory.write_summary(summarise(directory))
     return failed
-
-
-def _hear(watch: Watcher, worker: str, run: RunSpec, told: tuple[Any, ...]) -> None:
-    progress = Progress(*told)  # a cluster turns what is told into plain tuples
-    if progress.damage:
-        watch.restarted(run, progress.step, progress.damage)
-    watch.progress(worker, run, progress)
 
 
 def _tasks(directory: RunDirectory, todo: list[RunSpec], checkpoint_seconds: float) -> list[Task]:

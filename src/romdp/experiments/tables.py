@@ -1,39 +1,42 @@
-"""The tables of finished runs: their figures, their epochs and their groupings.
+"""The tables of finished runs: packed by workers, joined into shards, read and verified.
 
-A worker packs the three tables of its run. Later the tables of about a thousand runs are joined
-into shards, with columns before them that say which run a row belongs to. The table of groupings
-has one row per grouping; the row of epoch 0 holds the true hidden states.
+A run has three tables: its figures, its epochs and its groupings. The table of groupings has one
+row per grouping; the row of epoch 0 holds the true hidden states. A worker packs the tables of
+its run. Later the tables of a block of about a thousand runs are joined into three shards, with
+columns before them that say which run a row belongs to. A shard is named by a hash of its content,
+so that the same runs give the same files, in whatever order and wherever they were done.
 """
 
+import hashlib
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
-from romdp.data.partition import Partition
+from romdp.core.storage import write_bytes
+from romdp.experiments.directory import RunDirectory, delete_checkpoint
+from romdp.experiments.index import KINDS, MOST_GROUPINGS, Contents, Index, Row, Shard
 from romdp.experiments.specification import RunSpec
-from romdp.playing.run import Run, log_spaced
+from romdp.playing.run import Run
 
 if TYPE_CHECKING:
     import pyarrow
 
-KINDS = ("figures", "epochs", "groups")
-"""The three tables of a run."""
-
-MOST_GROUPINGS = 202
-"""How many groupings of a run are kept: the first, the last and 200 between them."""
-
+_RUN = {
+    "run": "int64",
+    "agent": "string",
+    "world": "string",
+    "n_observations": "int64",
+    "seed": "int64",
+}
 _COLUMNS = {
-    "run": {
-        "run": "int64",
-        "agent": "string",
-        "world": "string",
-        "n_observations": "int64",
-        "seed": "int64",
-    },
     "figures": {
         "step": "int64",
         "regret": "double",
@@ -49,83 +52,66 @@ _COLUMNS = {
         "gain": "double",
         "sweeps": "int64",
     },
-    "groups": {"epoch": "int64", "step": "int64", "labels": "list<int32>"},
+    "groups": {"epoch": "int64", "step": "int64", "labels": "labels"},
 }
+_LOADED = (
+    *("agent", "world", "n_observations", "seed"),
+    *("step", "regret", "pseudo_regret", "n_clusters"),
+)
 
 
 @cache
 def schema(kind: str, joined: bool = False) -> "pyarrow.Schema":
     """Return the columns of a table of one run, or of a shard that joins many."""
-    import pyarrow
+    import pyarrow as pa
 
-    def column_type(name: str) -> Any:
-        if name == "list<int32>":
-            return pyarrow.list_(pyarrow.int32())
-        return pyarrow.type_for_alias(name)
-
-    columns = (_COLUMNS["run"] if joined else {}) | _COLUMNS[kind]
-    return pyarrow.schema([(name, column_type(what)) for name, what in columns.items()])
+    columns = (_RUN if joined else {}) | _COLUMNS[kind]
+    lists = pa.list_(pa.int32())
+    return pa.schema(
+        [(name, lists if t == "labels" else pa.type_for_alias(t)) for name, t in columns.items()]
+    )
 
 
 def pack_tables(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, bytes]:
     """Return the three tables of a run, each as bytes in Arrow's stream format."""
-    return {
-        "figures": pack("figures", _figures(run)),
-        "epochs": pack(
-            "epochs",
-            {
-                "epoch": np.arange(1, len(run.epochs) + 1),
-                **{name: run.epochs[name] for name in run.epochs.dtype.names},
-            },
-        ),
-        "groups": pack("groups", _groups(run, hidden_states)),
-    }
-
-
-def _figures(run: Run) -> dict[str, NDArray[Any]]:
-    """Return the figures at log-spaced steps."""
-    if len(run.epochs):
-        epoch = np.searchsorted(run.epochs.start, run.steps - 1, side="right") - 1
-        n_clusters = run.epochs.n_clusters[epoch]
+    starts = run.epochs.start
+    if len(starts):
+        n_clusters = run.epochs.n_clusters[np.searchsorted(starts, run.steps - 1, "right") - 1]
     else:  # an agent that does not think in epochs
         n_clusters = np.full(run.steps.size, run.partition.n_clusters)
-    return {
-        "step": run.steps,
-        "regret": run.regret,
-        "pseudo_regret": run.pseudo_regret,
-        "n_clusters": n_clusters,
-        "reward": run.reward,
-    }
-
-
-def _groups(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the hidden states as epoch 0, then the groupings; 200 between first and last."""
     groupings = run.groupings or ((1, run.partition),)
     if len(groupings) > MOST_GROUPINGS:
         chosen = np.rint(np.linspace(0, len(groupings) - 1, MOST_GROUPINGS)).astype(np.int64)
         groupings = tuple(groupings[i] for i in chosen)
     epochs = np.array([number for number, _ in groupings])
-    starts = run.epochs.start[epochs - 1] if len(run.epochs) else np.zeros_like(epochs)
-    return grouping_columns(
-        np.concatenate(([0], epochs)),
-        np.concatenate(([0], starts)),
-        np.stack([hidden_states, *(partition.labels for _, partition in groupings)]),
-    )
+    figures = {name: getattr(run, name) for name in ("regret", "pseudo_regret", "reward")}
+    return {
+        "figures": pack("figures", {"step": run.steps, "n_clusters": n_clusters, **figures}),
+        "epochs": pack(
+            "epochs",
+            {
+                "epoch": np.arange(1, len(starts) + 1),
+                **{name: run.epochs[name] for name in run.epochs.dtype.names},
+            },
+        ),
+        "groups": pack_groupings(
+            np.concatenate(([0], epochs)),
+            np.concatenate(([0], starts[epochs - 1] if len(starts) else np.zeros_like(epochs))),
+            np.stack([hidden_states, *(partition.labels for _, partition in groupings)]),
+        ),
+    }
 
 
-def grouping_columns(
+def pack_groupings(
     epoch: NDArray[np.int64], step: NDArray[np.int64], labels: NDArray[np.int64]
-) -> dict[str, Any]:
-    """Return the columns of the table of groupings; ``labels`` has one row per grouping."""
+) -> bytes:
+    """Pack the table of groupings; ``labels`` has one row per grouping."""
     import pyarrow
 
     ends = np.arange(len(labels) + 1, dtype=np.int32) * labels.shape[1]
     values = pyarrow.array(labels.ravel().astype(np.int32))
-    return {
-        "epoch": epoch,
-        "step": step,
-        "labels": pyarrow.ListArray.from_arrays(pyarrow.array(ends), values),
-    }
+    lists = pyarrow.ListArray.from_arrays(pyarrow.array(ends), values)
+    return pack("groups", {"epoch": epoch, "step": step, "labels": lists})
 
 
 def pack(kind: str, columns: Mapping[str, Any]) -> bytes:
@@ -146,27 +132,17 @@ def pack(kind: str, columns: Mapping[str, Any]) -> bytes:
 
 
 def unpack(kind: str, content: bytes) -> "pyarrow.Table":
-    """Read what `pack_tables` gave."""
+    """Read what `pack` gave."""
     import pyarrow
 
     try:
         table = pyarrow.ipc.open_stream(content).read_all()
     except (pyarrow.ArrowException, OSError, ValueError, TypeError) as error:
-        raise StorageError(f"the table of {kind} is damaged: {_first_line(error)}") from error
+        what = (str(error).splitlines() or ["unreadable"])[0]
+        raise StorageError(f"the table of {kind} is damaged: {what}") from error
     if table.schema != schema(kind):
         raise StorageError(f"the table of {kind} is damaged: it has other columns")
     return table
-
-
-def name_columns(numbers: Sequence[int], runs: Sequence[RunSpec]) -> dict[str, list[Any]]:
-    """Return what names the runs, column by column."""
-    return {
-        "run": list(numbers),
-        "agent": [run.agent for run in runs],
-        "world": [run.world for run in runs],
-        "n_observations": [run.n_observations for run in runs],
-        "seed": [run.replicate for run in runs],
-    }
 
 
 def join(
@@ -177,9 +153,13 @@ def join(
 
     which = pyarrow.array(np.repeat(np.arange(len(runs)), [table.num_rows for table in tables]))
     wanted = schema(kind, joined=True)
+    names = [
+        (number, run.agent, run.world, run.n_observations, run.replicate)
+        for number, run in zip(numbers, runs, strict=True)
+    ]
     named = [
-        pyarrow.array(column, wanted.field(name).type).take(which)
-        for name, column in name_columns(numbers, runs).items()
+        pyarrow.array([name[place] for name in names], wanted.field(place).type).take(which)
+        for place in range(len(_RUN))
     ]
     body = pyarrow.concat_tables([schema(kind).empty_table(), *tables])
     return pyarrow.Table.from_arrays(
@@ -198,133 +178,227 @@ def to_parquet(table: "pyarrow.Table") -> bytes:
     return content
 
 
-def from_parquet(kind: str, content: bytes) -> "pyarrow.Table":
-    """Read a shard."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        # One file, not a dataset: a folder named `seed=1` above it must not add a column.
-        table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise StorageError(f"it is damaged: {_first_line(error)}") from error
-    if table.schema.remove_metadata() != schema(kind, joined=True):
-        raise StorageError("it does not have the columns of a table of romdp")
-    return table.cast(schema(kind, joined=True))  # Parquet names the entries of lists differently
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or ["unreadable"])[0]
-
-
-def step_grid(steps: int) -> NDArray[np.int64]:
-    """Return the steps at which every run of an experiment has figures."""
-    grid = log_spaced(steps)
-    return grid if grid[-1] == steps else np.append(grid, steps)
-
-
 def bounds_of(table: "pyarrow.Table", numbers: Sequence[int]) -> NDArray[np.int64]:
     """Return where the rows of each run begin in a joined table, and where the last one ends."""
     column = table["run"].to_numpy()
     return np.append(np.searchsorted(column, np.asarray(numbers, np.int64)), len(column))
 
 
-def find_mismatches(
-    kind: str,
-    numbers: Sequence[int],
-    runs: Sequence[RunSpec],
-    table: "pyarrow.Table",
-    grid: NDArray[np.int64],
-) -> dict[int, str]:
-    """Compare a joined table with what the experiment says of its runs.
+@dataclass(frozen=True, eq=False)
+class StoredRuns:
+    """The finished runs of a directory that were found sound.
+
+    Attributes
+    ----------
+    rows
+        What the index says about them, in the experiment's order.
+    tables
+        Their tables by kind, joined in the same order.
+    failed
+        The runs that failed, with their errors.
+    damaged
+        The runs that do not match the manifest, and in what way.
+    """
+
+    rows: tuple[Row, ...]
+    tables: "Mapping[str, pyarrow.Table]" = field(repr=False)
+    failed: Mapping[RunSpec, str]
+    damaged: Mapping[RunSpec, str]
+
+
+def load_runs(directory: str | os.PathLike[str]) -> "pyarrow.Table":
+    """Read the figures of all finished runs of a run directory.
 
     Parameters
     ----------
-    kind
-        Which table it is.
-    numbers, runs
-        The runs that it must hold, in this order, and nothing else.
-    table
-        The table.
-    grid
-        The steps at which every run has figures.
+    directory
+        What ``romdp compare`` wrote, finished or not; version 0.1's directories are read too.
 
     Returns
     -------
-    dict
-        For the runs that do not match, by their place in ``runs``: in what they do not.
+    pyarrow.Table
+        One row per run and stored step, with the columns agent, world, n_observations, seed, step,
+        regret, pseudo_regret and n_clusters. Runs that are missing, failed or damaged are left
+        out. ``load_runs(directory).to_pandas()`` gives a pandas frame.
+
+    Raises
+    ------
+    StorageError
+        If the directory is missing, foreign or damaged as a whole.
     """
-    bounds = bounds_of(table, numbers)
-    lengths = np.diff(bounds)
-    which = np.repeat(np.arange(len(runs)), lengths)
-    found: dict[int, str] = {}
-
-    def blame(rows: NDArray[np.bool_], what: str) -> None:
-        for place in np.unique(which[rows]):
-            found.setdefault(int(place), what)
-
-    if any(table[name].null_count for name in table.column_names):
-        return dict.fromkeys(range(len(runs)), f"its {kind} have gaps")
-    expected = name_columns(numbers, runs)
-    for name, column in expected.items():
-        same = np.asarray(table[name].combine_chunks().to_numpy(zero_copy_only=False))
-        values = np.array(column, same.dtype)[which]
-        blame(same != values, f"its {kind} belong to another {name}")
-    columns = {name: table[name].to_numpy() for name in _COLUMNS[kind] if name != "labels"}
-    place = np.arange(len(which)) - bounds[which]  # of a row among those of its run
-    sizes = np.array([run.n_observations for run in runs], np.int64)[which]
-    if kind == "figures":
-        for number in np.flatnonzero(lengths != len(grid)):
-            found.setdefault(int(number), f"it has {lengths[number]} figures, not {len(grid)}")
-        wanted = grid[np.minimum(place, len(grid) - 1)]
-        blame(columns["step"] != wanted, "its figures are not taken at the steps of the experiment")
-        for name in ("reward", "regret", "pseudo_regret"):
-            values = columns[name]
-            unknown = np.bincount(which[np.isnan(values)], minlength=len(runs)) == lengths
-            # Rewards lie in [0, 1]: no figure is farther from zero than its step.
-            possible = np.abs(values) <= wanted * (1 + 1e-9)
-            if name != "reward":  # where the gain is not known, neither is the regret
-                possible |= unknown[which]
-            blame(~possible, f"its {name} is not a possible number")
-        groups = columns["n_clusters"]
-        blame((groups < 0) | (groups > sizes), "it has more groups than observations")
-    elif kind == "epochs":
-        start, length = columns["start"], columns["length"]
-        blame(columns["epoch"] != place + 1, "its epochs are not numbered from 1")
-        before = np.where(place > 0, np.roll(start + length, 1), 0)
-        blame((start != before) | (length < 0), "its epochs do not follow each other")
-        last = place == lengths[which] - 1
-        blame(last & (start + length != grid[-1]), "its epochs do not end with the run")
-    else:
-        for number in np.flatnonzero(lengths < 2):
-            found.setdefault(int(number), "it has no grouping")
-        epoch = columns["epoch"]
-        before = np.where(place > 0, np.roll(epoch, 1), 0)
-        blame((epoch < before) | ((place == 0) & (epoch != 0)), "its groupings are not in order")
-        labels = table["labels"].combine_chunks()
-        counts = labels.value_lengths().to_numpy()
-        blame(counts != sizes, "its groupings are of another number of observations")
-        values = labels.flatten().to_numpy(zero_copy_only=False)
-        rows = np.repeat(np.arange(len(which)), counts)
-        wrong = ~((values >= -1) & (values < sizes[rows]))
-        blame(np.bincount(rows[wrong], minlength=len(which)) > 0, "it has impossible labels")
-    return found
+    if not Path(directory).is_dir():
+        problem = "is a file" if Path(directory).exists() else "does not exist"
+        raise StorageError(f"{directory} {problem}; pass the directory that `romdp compare` wrote")
+    stored = read_runs(RunDirectory.open(directory), ("figures",))
+    return stored.tables["figures"].select(_LOADED).combine_chunks()
 
 
-def grouping_facts(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]:
-    """Score the final grouping against the truth.
+def read_runs(directory: RunDirectory, kinds: Sequence[str] = KINDS) -> StoredRuns:
+    """Read the tables of all finished runs and verify them."""
+    import pyarrow
 
-    Returns
-    -------
-    dict
-        ``exact``: it is the truth; ``refines``: no group mixes hidden states;
-        ``steps_to_exact``: the step from which on it was the truth, None if it is not.
+    if directory.earlier:
+        from romdp.experiments.earlier import read_earlier_runs
+
+        return read_earlier_runs(directory, kinds)
+    runs = directory.experiment.runs
+    contents = directory.contents()
+    damaged = dict(contents.damaged)
+    parts: dict[str, list[Any]] = {k: [schema(k, joined=True).empty_table()] for k in kinds}
+    if contents.rows:
+        with directory.index() as index:
+            for block in sorted({number // index.runs_per_shard for number in contents.rows}):
+                tables, bad = _read_block(directory, index, contents, block, kinds)
+                damaged |= bad
+                for kind in kinds:
+                    parts[kind].append(tables[kind])
+    return StoredRuns(
+        tuple(r for n, r in contents.rows.items() if not r.failed and n not in damaged),
+        {kind: pyarrow.concat_tables(tables) for kind, tables in parts.items()},
+        {row.run: row.error for row in contents.rows.values() if row.error is not None},
+        {runs[number]: what for number, what in sorted(damaged.items())},
+    )
+
+
+def _read_block(
+    directory: RunDirectory, index: Index, contents: Contents, block: int, kinds: Sequence[str]
+) -> "tuple[dict[str, pyarrow.Table], dict[int, str]]":
+    """Return the tables of the sound runs of a block, and which runs are damaged in what way."""
+    import pyarrow
+
+    runs, size = directory.experiment.runs, index.runs_per_shard
+    finished = [n for n, row in contents.rows.items() if n // size == block and not row.failed]
+    waiting = [number for number in finished if number in contents.waiting]
+    stored = [number for number in finished if number not in contents.waiting]
+    tables: dict[str, pyarrow.Table] = {}
+    damaged: dict[int, str] = {}
+    for kind in kinds:
+        read = {}
+        for number, content in index.waiting_tables(waiting, kind):
+            try:
+                read[number] = unpack(kind, content)
+            except StorageError as error:
+                damaged[number] = str(error)
+        table = join(kind, list(read), [runs[n] for n in read], list(read.values()))
+        if stored:
+            try:
+                shard = _read_shard(directory, contents, block, kind)
+                shard = shard.filter(pyarrow.array(np.isin(shard["run"].to_numpy(), stored)))
+                table = pyarrow.concat_tables([table, shard])
+                # A run may have no epochs; figures and groupings it must have.
+                lost = set() if kind == "epochs" else set(stored) - set(shard["run"].to_pylist())
+                damaged |= dict.fromkeys(lost, f"its {kind} are missing")
+            except StorageError as error:
+                damaged |= dict.fromkeys(stored, str(error))
+        tables[kind] = table
+    sound = np.array([number for number in finished if number not in damaged], np.int64)
+    for kind, table in tables.items():
+        column = table["run"].to_numpy()
+        kept = np.flatnonzero(np.isin(column, sound))
+        kept = kept[np.argsort(column[kept], kind="stable")]
+        if not np.array_equal(kept, np.arange(len(column))):
+            tables[kind] = table.take(kept)
+    return tables, damaged
+
+
+def _read_shard(
+    directory: RunDirectory, contents: Contents, block: int, kind: str
+) -> "pyarrow.Table":
+    import pyarrow
+    import pyarrow.parquet
+
+    shard = contents.shards.get((block, kind))
+    if shard is None:
+        raise StorageError(f"its {kind} are missing")
+    path = directory.table_file(shard.file)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path.name} cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != shard.sha256:
+        raise StorageError(f"{path.name} was changed: its SHA-256 is not that of the manifest")
+    # One file, not a dataset: a folder named `seed=1` above it must not add a column.
+    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
+    return table.cast(schema(kind, joined=True))  # Parquet names the entries of lists differently
+
+
+class Writer:
+    """The one who writes to a run directory; it must hold the lock.
+
+    Parameters
+    ----------
+    directory
+        The directory, whose `RunDirectory.prepare` was called.
+    index
+        Its index, open for writing.
     """
-    truth = Partition(hidden_states)
-    exact = run.partition == truth
-    since = None
-    if exact:
-        # A grouping is noted when it changes: the last one noted is the one that stayed.
-        epoch = run.groupings[-1][0] if run.groupings else 1
-        since = int(run.epochs.start[epoch - 1]) if len(run.epochs) else 0
-    return {"exact": exact, "refines": run.partition.refines(truth), "steps_to_exact": since}
+
+    def __init__(self, directory: RunDirectory, index: Index) -> None:
+        self._directory, self._index = directory, index
+        self._left: Counter[int] = Counter()
+
+    def begin(self) -> tuple[list[RunSpec], dict[RunSpec, str]]:
+        """Say what is to be done: all runs that are missing, failed or damaged.
+
+        Returns
+        -------
+        todo
+            The runs to do.
+        damaged
+            Those among them that were stored and are damaged, and in what way.
+        """
+        contents, size = self._index.contents(), self._index.runs_per_shard
+        damaged = dict(contents.damaged)
+        for block in sorted({number // size for number in contents.rows}):
+            damaged |= _read_block(self._directory, self._index, contents, block, KINDS)[1]
+        self._index.forget(damaged)
+        runs, rows = self._directory.experiment.runs, contents.rows
+        todo = [n for n in range(len(runs)) if n not in rows or rows[n].failed or n in damaged]
+        self._left = Counter(number // size for number in todo)
+        used = [shard.file for shard in contents.shards.values()]
+        self._directory.delete_stale_files([runs[number] for number in todo], used)
+        return [runs[n] for n in todo], {runs[n]: what for n, what in sorted(damaged.items())}
+
+    def store(self, run: RunSpec, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
+        """Keep a finished run."""
+        number = self._directory.numbers[run]
+        self._index.store(number, facts, tables)
+        delete_checkpoint(self._directory.checkpoint(run))
+        self._count(number)
+
+    def store_error(self, run: RunSpec, error: str) -> None:
+        """Keep the error of a run that failed."""
+        number = self._directory.numbers[run]
+        self._index.store_error(number, error)
+        self._count(number)
+
+    def _count(self, number: int) -> None:
+        block = number // self._index.runs_per_shard
+        self._left[block] -= 1
+        if not self._left[block]:
+            self._write_shards(block)
+
+    def finish(self) -> None:
+        """Write the shards of all runs that still wait."""
+        size = self._index.runs_per_shard
+        for block in sorted({number // size for number in self._index.contents().waiting}):
+            self._write_shards(block)
+
+    def _write_shards(self, block: int) -> None:
+        contents = self._index.contents()
+        waiting = [n for n in contents.waiting if n // self._index.runs_per_shard == block]
+        if not waiting:
+            return
+        tables, damaged = _read_block(self._directory, self._index, contents, block, KINDS)
+        shards = []
+        for kind, table in tables.items():
+            content = to_parquet(table)
+            digest = hashlib.sha256(content).hexdigest()
+            shards.append(Shard(f"{kind}-{block:05}-{digest[:16]}.parquet", block, kind, digest))
+            path = self._directory.table_file(shards[-1].file)
+            write_bytes(path, content)
+        self._index.use(block, shards, waiting)
+        self._index.forget(damaged)
+        replaced = {shard.file for shard in contents.shards.values() if shard.block == block}
+        for name in replaced - {shard.file for shard in shards}:
+            self._directory.table_file(name).unlink(missing_ok=True)

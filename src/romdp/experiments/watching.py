@@ -1,8 +1,8 @@
 """Looking on while an experiment runs: silently, in plain lines, or live on a terminal."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import IO, Any, NamedTuple, Protocol
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
 
 from romdp.experiments.specification import RunSpec
 
@@ -18,36 +18,8 @@ class Progress(NamedTuple):
     damage: str = ""
 
 
-class Watcher(Protocol):
-    """What is told how far an experiment is."""
-
-    def watching(self, n_runs: int, n_done: int, steps: int) -> AbstractContextManager[None]:
-        """Begin and end."""
-        ...
-
-    def repeated(self, run: RunSpec, what: str) -> None:
-        """Learn that a stored run is damaged, and in what way: it is done again."""
-        ...
-
-    def restarted(self, run: RunSpec, step: int, what: str) -> None:
-        """Learn that a run goes on from an earlier step, since its checkpoint is damaged."""
-        ...
-
-    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Learn how far a run is."""
-        ...
-
-    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
-        """Learn that a run is done."""
-        ...
-
-    def failed(self, run: RunSpec, error: str) -> None:
-        """Learn that a run failed."""
-        ...
-
-
-class Silent:
-    """Says nothing."""
+class Watcher:
+    """Is told how far an experiment is, and says nothing; other watchers are made from it."""
 
     @contextmanager
     def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
@@ -55,10 +27,10 @@ class Silent:
         yield
 
     def repeated(self, run: RunSpec, what: str) -> None:
-        """Learn that a damaged run is done again."""
+        """Learn that a stored run is damaged, and in what way: it is done again."""
 
     def restarted(self, run: RunSpec, step: int, what: str) -> None:
-        """Learn that a checkpoint is damaged."""
+        """Learn that a run goes on from an earlier step, since its checkpoint is damaged."""
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Learn how far a run is."""
@@ -70,7 +42,23 @@ class Silent:
         """Learn that a run failed."""
 
 
-class Plain:
+class _Writing(Watcher):
+    """Says what is wrong with stored runs and checkpoints."""
+
+    def _write(self, line: str) -> None:
+        raise NotImplementedError
+
+    def repeated(self, run: RunSpec, what: str) -> None:
+        """Say that a damaged run is done again."""
+        self._write(f"{run.id} is damaged and done again: {what}")
+
+    def restarted(self, run: RunSpec, step: int, what: str) -> None:
+        """Say that a checkpoint is damaged."""
+        where = f"goes on from step {step:,}, the checkpoint before" if step else "starts from zero"
+        self._write(f"the checkpoint of {run.id} cannot be used ({what}); the run {where}")
+
+
+class Plain(_Writing):
     """Writes a line for each run that ends.
 
     Parameters
@@ -91,20 +79,12 @@ class Plain:
         self._write(f"{n_runs} run{'s' if n_runs != 1 else ''} of {steps:,} steps{before}")
         yield
 
-    def repeated(self, run: RunSpec, what: str) -> None:
-        """Write that a damaged run is done again."""
-        self._write(_damage(run, what))
-
-    def restarted(self, run: RunSpec, step: int, what: str) -> None:
-        """Write that a checkpoint is damaged."""
-        self._write(_restart(run, step, what))
-
-    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Ignore how far a run is."""
-
     def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
         """Write what came of a run."""
-        self._end(run, _outcome(facts))
+        regret = facts["regret"]
+        text = "regret unknown" if regret is None else f"regret {regret:,.1f}"
+        exact = ", exact" if facts["exact"] else ""
+        self._end(run, f"{text}, {facts['n_clusters']} groups{exact}, {facts['seconds']:.1f} s")
 
     def failed(self, run: RunSpec, error: str) -> None:
         """Write why a run failed."""
@@ -119,7 +99,7 @@ class Plain:
         self._stream.flush()
 
 
-class Live:
+class Live(_Writing):
     """Shows a bar for all runs with the time left, and a line for each worker.
 
     Parameters
@@ -160,13 +140,8 @@ class Live:
             self._update()
             yield
 
-    def repeated(self, run: RunSpec, what: str) -> None:
-        """Leave a line that a damaged run is done again."""
-        self._bars.console.print(_damage(run, what), markup=False)
-
-    def restarted(self, run: RunSpec, step: int, what: str) -> None:
-        """Leave a line that a checkpoint is damaged."""
-        self._bars.console.print(_restart(run, step, what), markup=False)
+    def _write(self, line: str) -> None:
+        self._bars.console.print(line, markup=False)
 
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Show how far a run is."""
@@ -191,7 +166,7 @@ class Live:
 
     def failed(self, run: RunSpec, error: str) -> None:
         """Count a run, and leave a line that stays."""
-        self._bars.console.print(f"{run.id}: FAILED: {last_line(error)}", markup=False)
+        self._write(f"{run.id}: FAILED: {last_line(error)}")
         self._end(run)
 
     def _end(self, run: RunSpec) -> None:
@@ -210,22 +185,6 @@ class Live:
             completed=len(self._ended) * self._steps + part,
             facts=f"{done} of {self._total} runs",
         )
-
-
-def _damage(run: RunSpec, what: str) -> str:
-    return f"{run.id} is damaged and done again: {what}"
-
-
-def _restart(run: RunSpec, step: int, what: str) -> str:
-    where = f"goes on from step {step:,}, the checkpoint before" if step else "starts from zero"
-    return f"the checkpoint of {run.id} cannot be used ({what}); the run {where}"
-
-
-def _outcome(facts: Mapping[str, Any]) -> str:
-    regret = facts["regret"]
-    text = "regret unknown" if regret is None else f"regret {regret:,.1f}"
-    exact = ", exact" if facts["exact"] else ""
-    return f"{text}, {facts['n_clusters']} groups{exact}, {facts['seconds']:.1f} s"
 
 
 def last_line(text: str) -> str:

@@ -1,13 +1,17 @@
-"""What the script of an experiment's page needs, as plain data of bounded size."""
+"""What the script of an experiment's page needs, as plain data of bounded size.
 
-from collections.abc import Collection, Iterator, Sequence
+The story of a run's grouping is told in words: what joined, what came apart, whether it is right.
+"""
+
+from collections.abc import Collection, Sequence
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import UnknownNameError
+from romdp.core.text import count
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.specification import Experiment, RunSpec
@@ -23,17 +27,18 @@ from romdp.reports.bands import (
     typical,
 )
 from romdp.reports.figures import panel_title
-from romdp.reports.flow import lay_out
+from romdp.reports.flow import lay_out, most_telling
 from romdp.reports.groupings import emission_picture, flow_note, flow_picture
 from romdp.reports.palette import agent_styles
 from romdp.reports.reading import Record, Results
 from romdp.reports.shell import as_json
-from romdp.reports.story import tell
 
 _MOST_LINES = 300  # runs that are drawn one by one, in all panels together
 _MOST_STORIES = 3_000_000  # characters of the stories of single runs
 _MOST_EPOCHS = 200
 _MOST_DRAWN = 1000  # observations of an emission picture
+_MOST_NAMED = 3  # groups that are spelled out per chapter
+_MOST_MEMBERS = 12  # observations that are listed per group
 
 
 def page_data(results: Results, told: Collection[str] = ()) -> dict[str, Any]:
@@ -82,7 +87,14 @@ def page_data(results: Results, told: Collection[str] = ()) -> dict[str, Any]:
             {
                 "agent": a,
                 "panel": p,
-                "example": _example(examples[a, p], bulbs[a, p]),
+                "example": {
+                    "seed": examples[a, p].seed,
+                    "bulbs": bulbs[a, p],
+                    **{
+                        name: examples[a, p].curves[name]
+                        for name in ("step", "regret", "n_clusters")
+                    },
+                },
                 **_series(records, n_lines),
             }
             for a, p, records in cells
@@ -117,12 +129,6 @@ def _spread(records: Sequence[Record], most: int) -> Sequence[Record]:
     return [records[i] for i in order[places]]
 
 
-def _example(record: Record, bulbs: list[int]) -> dict[str, Any]:
-    curves = record.curves
-    names = ("step", "regret", "n_clusters")
-    return {"seed": record.seed, "bulbs": bulbs, **{name: curves[name] for name in names}}
-
-
 def _stories(
     results: Results, cells: Sequence[tuple[int, int, Sequence[Record]]], told: Collection[str]
 ) -> list[dict[str, Any]]:
@@ -134,8 +140,10 @@ def _stories(
     places = {id(record): (a, p) for a, p, records in cells for record in records}
     stories: list[dict[str, Any]] = []
     room, seen = _MOST_STORIES, set()
-    for record in chain((by_name[name] for name in told), _by_interest(cells)):
-        if id(record) in seen:
+    # The typical run of every agent in every panel, then the others in turn.
+    turns = zip_longest(*((typical(records), *records) for _, _, records in cells))
+    for record in chain((by_name[name] for name in told), *turns):
+        if record is None or id(record) in seen:
             continue
         a, p = places[id(record)]
         story = {"agent": a, "panel": p, **_story(record, results.experiment)}
@@ -145,13 +153,6 @@ def _stories(
         seen.add(id(record))
         stories.append(story)
     return sorted(stories, key=lambda story: (story["panel"], story["agent"], story["seed"]))
-
-
-def _by_interest(cells: Sequence[tuple[int, int, Sequence[Record]]]) -> Iterator[Record]:
-    """Yield the typical run of every agent in every panel, then the others in turn."""
-    rows = [(typical(records), *records) for _, _, records in cells]
-    for turn in zip_longest(*rows):
-        yield from (record for record in turn if record is not None)
 
 
 def run_name(record: Record) -> str:
@@ -174,7 +175,7 @@ def _story(record: Record, experiment: Experiment) -> dict[str, Any]:
         "known": record.hidden_state is not None,
         "epochs": epochs,
         "epochsLeftOut": left_out,
-        "chapters": [[c.epoch, c.step, c.n_clusters, c.what, c.verdict] for c in tell(record)],
+        "chapters": tell(record),
         "changes": len(record.groupings) - 1,
         "flow": flow_picture(flow, record.hidden_state).svg() if len(flow.columns) > 1 else None,
         "flowNote": flow_note(flow, record),
@@ -199,3 +200,114 @@ def _emission(record: Record, experiment: Experiment) -> str | None:
     size = None if experiment.observations is None else record.n_observations
     world = as_romdp(experiment.world(record.world).make(size, record.seed))
     return emission_picture(world.emission, Partition(record.groupings[-1].labels)).svg()
+
+
+class Chapter(NamedTuple):
+    """One change of the grouping.
+
+    Attributes
+    ----------
+    epoch, step
+        When it came.
+    n_clusters
+        The number of groups from then on.
+    what
+        What happened, in words.
+    verdict
+        Against the truth: "exact", "no mistake yet" or "3 observations in the wrong group", or
+        nothing where the truth is not known.
+    """
+
+    epoch: int
+    step: int
+    n_clusters: int
+    what: str
+    verdict: str
+
+
+def tell(record: Record, most: int = 40) -> tuple[Chapter, ...]:
+    """Tell how the grouping of a run came about, one chapter per change.
+
+    Parameters
+    ----------
+    record
+        The run.
+    most
+        If there are more groupings than this, those that changed the most are told, the first
+        and the last among them; each chapter says what happened since the one before it.
+    """
+    chapters = []
+    before: Partition | None = None
+    for grouping in most_telling(record.groupings, most):
+        after = Partition(grouping.labels)
+        what = _opening(after) if before is None else describe_change(before, after)
+        verdict = judge(after, record.hidden_state)
+        chapters.append(Chapter(grouping.epoch, grouping.step, after.n_clusters, what, verdict))
+        before = after
+    return tuple(chapters)
+
+
+def describe_change(before: Partition, after: Partition) -> str:
+    """Say what happened between two groupings.
+
+    Examples
+    --------
+    >>> describe_change(Partition([0, 1, 2, 3]), Partition([0, 0, 0, 1]))
+    '3 groups became {0, 1, 2}'
+    >>> describe_change(Partition([0, 0, 1]), Partition([0, 1, 1]))
+    '1 group came apart; 2 groups gave to {1, 2}'
+    """
+    table = before.contingency(after).tocsr()
+    parts = []
+    seen = int(((before.labels < 0) & (after.labels >= 0)).sum())
+    if seen:
+        parts.append(f"{count(seen, 'observation')} seen for the first time")
+    apart = int((np.diff(table.indptr) > 1).sum())
+    if apart:
+        parts.append(f"{count(apart, 'group')} came apart")
+    columns = table.tocsc()
+    sources = np.diff(columns.indptr)
+    joined = np.flatnonzero(sources > 1)
+    joined = joined[np.argsort(-after.sizes[joined], kind="stable")]
+    for group in joined[:_MOST_NAMED]:
+        rows = columns.indices[columns.indptr[group] : columns.indptr[group + 1]]
+        whole = bool((before.sizes[rows] == columns[:, [group]].toarray()[rows, 0]).all())
+        verb = "became" if whole else "gave to"
+        parts.append(f"{count(int(sources[group]), 'group')} {verb} {_name(after, int(group))}")
+    if len(joined) > _MOST_NAMED:
+        parts.append(f"and {len(joined) - _MOST_NAMED} more such groups")
+    return "; ".join(parts) or "nothing changed"
+
+
+def judge(partition: Partition, hidden_state: NDArray[np.int64] | None) -> str:
+    """Say how a grouping stands against the truth."""
+    if hidden_state is None:
+        return ""
+    truth = Partition(hidden_state)
+    if partition == truth:
+        return "exact"
+    if partition.refines(truth):
+        return "no mistake yet"
+    table = partition.contingency(truth).toarray()
+    wrong = int(table.sum() - table.max(axis=1).sum())
+    return f"{count(wrong, 'observation')} in the wrong group"
+
+
+def _opening(partition: Partition) -> str:
+    unseen = int((partition.labels < 0).sum())
+    alone = int((partition.sizes == 1).sum())
+    if alone == partition.n_observations:
+        return "every observation on its own"
+    parts = [f"starts with {count(partition.n_clusters, 'group')}"]
+    if alone:
+        parts.append(f"{count(alone, 'observation')} alone")
+    if unseen:
+        parts.append(f"{count(unseen, 'observation')} not seen yet")
+    return "; ".join(parts)
+
+
+def _name(partition: Partition, group: int) -> str:
+    members = [str(m) for m in partition.members[group]]
+    if len(members) > _MOST_MEMBERS:
+        return f"{{{', '.join(members[: _MOST_MEMBERS - 2])}, … {len(members)} in all}}"
+    return f"{{{', '.join(members)}}}"

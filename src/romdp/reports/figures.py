@@ -6,15 +6,14 @@ Regret is drawn as in `fig:comparison`, the groups along it as in `fig:compariso
 import io
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.storage import write_atomic
+from romdp.core.storage import write_bytes
 from romdp.core.validation import choice
 from romdp.reports.bands import BANDS, MEASURES, band, bulb_places, curve, known_measures, typical
 from romdp.reports.drawing import new_figure
@@ -113,13 +112,9 @@ def save_figure(
         with matplotlib.rc_context({"svg.hashsalt": "romdp"}):
             figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
         path = Path(f"{os.fspath(stem)}.{kind}")
-        write_atomic(path, partial(_copy, buffer.getvalue()))
+        write_bytes(path, buffer.getvalue())
         paths.append(path)
     return paths
-
-
-def _copy(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)
 
 
 def panel_title(panel: Panel) -> str:

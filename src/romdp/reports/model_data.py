@@ -1,14 +1,15 @@
-"""What the script of a model's page needs, as plain data."""
+"""What the page of a model shows: its actions compared, and plain data for its script."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
+from romdp.exact.chains import classes, gain_and_bias, stationary_law
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.latent import LatentModel
-from romdp.reports.choices import Choices
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR
 
 Floats = NDArray[np.float64]
@@ -26,30 +27,97 @@ _BOUNDS = (0.5, 0.8, SURE, 0.99, 0.999)
 _BINS = ("under 50%", "50-80%", "80-95%", "95-99%", "99-99.9%", "over 99.9%")
 
 
-def model_page_data(model: LatentModel, facts: dict[str, Any], found: Choices) -> dict[str, Any]:
+class Comparison(NamedTuple):
+    """What the fitted model says about the actions of every state.
+
+    Attributes
+    ----------
+    losses : ndarray, shape (n_states, n_actions)
+        What one use of an action in place of the best one loses in the long run, in the reward's
+        own units; NaN where it was never tried, or the policy has no single long-run gain.
+    sure : ndarray, shape (n_states,)
+        Chance that the best action beats the one that comes closest; NaN where no other was tried.
+    future : ndarray, shape (n_states,)
+        Share of time in each state if the policy is followed; NaN where that depends on the start.
+    """
+
+    losses: Floats
+    sure: Floats
+    future: Floats
+
+
+def compare_actions(model: LatentModel) -> Comparison:
+    """Compare the actions of every state.
+
+    An action is worth ``q(s, a) = r(s, a) + sum_x p(x | s, a) h(x)`` with the bias ``h`` of the
+    recommended policy. Both parts are means over visits, so that ``q`` has a standard error; the
+    chance that one action beats another is the normal one for the difference of two such means.
+    The grouping and ``h`` are taken as given. A pair's variance counts the largest possible one
+    as a visit more, so that a few equal rewards do not look like certainty.
+    """
+    n_states = model.n_states
+    states = np.arange(n_states)
+    empty = np.full(n_states, np.nan)
+    laws, rewards, policy = model.mdp.transition, model.mdp.reward, model.policy
+    followed = laws[states, policy]
+    tried = model.counts.visits > 0
+    if model.reward_range is None or len(classes(followed).recurrent) != 1:
+        return Comparison(np.full(tried.shape, np.nan), empty, empty)
+    bias = gain_and_bias(followed, rewards[states, policy])[1]
+    visits = np.maximum(1, model.counts.visits)
+    ahead = laws @ bias
+    worth = rewards + ahead
+    of_rewards = model.counts.reward_squares / visits - rewards**2
+    of_moves = laws @ bias**2 - ahead**2
+    largest = (1.0 + np.ptp(bias) ** 2) / 4.0
+    spread = (visits * np.maximum(0.0, of_rewards + of_moves) + largest) / (visits + 1)
+    errors = spread / visits
+    lead = worth[states, policy][:, None] - worth
+    chance = ndtr(lead / np.sqrt(errors[states, policy][:, None] + errors))
+    rivals = tried.copy()
+    rivals[states, policy] = False
+    sure = np.where(rivals.any(axis=1), np.where(rivals, chance, 1.0).min(axis=1), np.nan)
+    low, high = model.reward_range
+    losses = np.where(tried, np.maximum(0.0, lead) * (high - low), np.nan)
+    return Comparison(losses, sure, stationary_law(followed))
+
+
+def model_page_data(
+    model: LatentModel, facts: dict[str, Any], compared: Comparison
+) -> dict[str, Any]:
     """Collect the states, the moves between them and the observations.
 
     Parameters
     ----------
     model, facts
-        The model and what `romdp.logs.model.model_facts` says of it.
-    found
-        What `romdp.reports.choices.choices` says of it.
+        The model and what `romdp.logs.model.model_facts` says about it.
+    compared
+        What `compare_actions` says about it.
     """
     logged = logged_moves(model)
+    # The actions that are recommended in most steps have a colour of their own.
+    weight = np.bincount(model.policy, model.share, model.n_actions)
+    place = np.argsort(np.argsort(-weight, kind="stable"), kind="stable")
+    colours = [STATE_COLOURS[p] if p < len(STATE_COLOURS) else UNSEEN_COLOUR for p in place]
+    kept = np.argsort(-model.visits, kind="stable")[:MOST_OBSERVATIONS]
     return {
         "actions": [name_text(name) for name in model.action_names],
         "rewarded": model.reward_range is not None,
         "rare": model.rare,
         "delta": model.delta,
         "states": [
-            _state(model, facts["states"][s], found, logged[s]) for s in range(model.n_states)
+            _state(model, facts["states"][s], compared, logged[s]) for s in range(model.n_states)
         ],
         "order": circle_order(model),
         "bins": _BINS,
-        "colours": _action_colours(model),
+        "colours": colours,
         "otherColour": UNSEEN_COLOUR,
-        "observations": _observations(model),
+        "observations": {
+            "names": [name_text(model.observation_names[i]) for i in kept],
+            "states": model.partition.labels[kept],
+            "visits": model.visits[kept],
+            "certainty": model.certainty[kept].round(5),
+        },
         "nObservations": model.n_observations,
     }
 
@@ -61,16 +129,16 @@ def name_text(name: object) -> str:
 
 
 def _state(
-    model: LatentModel, facts: dict[str, Any], found: Choices, logged: Floats
+    model: LatentModel, facts: dict[str, Any], compared: Comparison, logged: Floats
 ) -> dict[str, Any]:
     state = facts["state"]
     return {
         "share": facts["share"],
-        "future": found.future[state],
+        "future": compared.future[state],
         "size": facts["n_observations"],
         "best": int(model.policy[state]),
         "cautious": int(model.cautious_policy[state]),
-        "sure": found.sure[state],
+        "sure": compared.sure[state],
         "logged": ahead(logged),
         "margins": margin_counts(model.certainty[model.partition.labels == state]),
         "actions": [
@@ -78,7 +146,7 @@ def _state(
                 "visits": action["visits"],
                 "pays": action["reward"],
                 "width": action["reward_width"],
-                "loses": found.losses[state, a],
+                "loses": compared.losses[state, a],
                 "leads": None if action["leads_to"] is None else ahead(action["leads_to"]),
             }
             for a, action in enumerate(facts["actions"])
@@ -140,21 +208,3 @@ def circle_order(model: LatentModel) -> list[int]:
     vectors = np.linalg.eigh(np.diag(links.sum(axis=1)) - links)[1]
     angles = np.arctan2(vectors[:, 2], vectors[:, 1])
     return [int(s) for s in states[np.argsort(angles, kind="stable")]]
-
-
-def _action_colours(model: LatentModel) -> list[str]:
-    """Give the actions that are recommended in most steps a colour of their own."""
-    weight = np.bincount(model.policy, model.share, model.n_actions)
-    place = np.argsort(np.argsort(-weight, kind="stable"), kind="stable")
-    return [STATE_COLOURS[p] if p < len(STATE_COLOURS) else UNSEEN_COLOUR for p in place]
-
-
-def _observations(model: LatentModel) -> dict[str, Any]:
-    """List the most frequent observations, as columns."""
-    kept = np.argsort(-model.visits, kind="stable")[:MOST_OBSERVATIONS]
-    return {
-        "names": [name_text(model.observation_names[i]) for i in kept],
-        "states": model.partition.labels[kept],
-        "visits": model.visits[kept],
-        "certainty": model.certainty[kept].round(5),
-    }

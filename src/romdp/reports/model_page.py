@@ -1,23 +1,65 @@
 """The page of a model: what a log taught, in one HTML file that opens from disk."""
 
 import os
+import platform
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from romdp import __version__
 from romdp.core.errors import InvalidInputError
+from romdp.core.text import count, number
+from romdp.logs.model.checks import SURE
 from romdp.logs.model.facts import model_facts
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
-from romdp.reports.choices import choices
-from romdp.reports.model_data import MOST_NODES, MOST_OBSERVATIONS, model_page_data
-from romdp.reports.model_parts import checks, configuration, doubts, earnings, headline, warnings
-from romdp.reports.model_tables import pay_table, state_table
-from romdp.reports.shell import Html, asset, document, element, folded, section, write_page
+from romdp.reports.model_data import (
+    MOST_NODES,
+    MOST_OBSERVATIONS,
+    compare_actions,
+    model_page_data,
+    name_text,
+)
+from romdp.reports.model_tables import go, more, pay_table, state_table
+from romdp.reports.shell import (
+    Html,
+    alert,
+    asset,
+    document,
+    element,
+    facts,
+    folded,
+    section,
+    table,
+    write_page,
+)
 
+_MOST_LISTED = 50
+_VERSIONS = ("numpy", "scipy", "numba", "pyarrow")
 _INPUT = (
     '<input type="search" id="find" placeholder="name of an observation" '
     'aria-label="name of an observation" autocomplete="off" spellcheck="false">'
 )
+
+MEANING = {
+    "observations are placed surely": "An observation in the wrong state gets the wrong action.",
+    "every action was tried in every state": "What was hardly tried cannot be judged: something "
+    "better may hide there.",
+    "the policy rests on experience": "What a handful of tries recommends may have been luck.",
+    "every state leads to every other": "Long-run averages assume that no state is left for good.",
+    "the policy has one long-run gain": "Otherwise what the policy earns depends on where it "
+    "begins, and its gain is an average.",
+    "transition matrices have full rank": "Only the spectral methods need this.",
+    "the observations of a state are alike": "Otherwise different states were taken for one, and "
+    "neither the gains nor the policy can be relied on.",
+    "the hidden states are Markov": "The plan assumes that the present state tells all that the "
+    "past can tell about what comes next.",
+    "hidden states predict better than single observations": "Otherwise the grouping loses "
+    "something that matters.",
+}
+"""Why each check of a model is made, in a sentence."""
 
 
 def write_model_page(
@@ -35,12 +77,13 @@ def write_model_page(
 
     Returns
     -------
-    Where the page is. It needs no network, no other file and no package for drawing.
+    Path
+        Where the page is. It needs no network, no other file and no package for drawing.
 
     Raises
     ------
     StorageError
-        Where the directory is missing, damaged or foreign.
+        If the directory is missing, damaged or foreign.
 
     Examples
     --------
@@ -65,50 +108,107 @@ def write_model_page(
 
 def model_page(model: LatentModel) -> str:
     """Return the page as text."""
-    facts, found = model_facts(model), choices(model)
-    summary = facts["summary"]
-    episodes = "episode" if model.n_episodes == 1 else "episodes"
-    actions = "action" if model.n_actions == 1 else "actions"
+    content, compared = model_facts(model), compare_actions(model)
+    rewarded = model.reward_range is not None
+    note = "Click a row to see everything about its state. Share: of the log's steps."
+    if rewarded:
+        note += (
+            " Sure: the chance that the best action beats the one that comes closest among those "
+            "that were tried, given the states and their values. Share then: of the steps, if the "
+            "best actions are followed."
+        )
     return document(
-        f"{model.n_states} hidden state{'' if model.n_states == 1 else 's'} behind "
-        f"{model.n_observations:,} observations",
-        headline(facts),
-        warnings(facts),
+        f"{count(model.n_states, 'hidden state')} behind {model.n_observations:,} observations",
+        _headline(content),
+        _warnings(content),
         _finder(model),
         _graph(model),
         section(
             "states",
             "The hidden states",
-            state_table(model, facts, found),
-            folded("What every action pays", *pay_table(model, facts)) if _pays(summary) else "",
-            note=_state_note(summary),
+            state_table(model, content, compared),
+            folded("What every action pays", *pay_table(model, content)) if rewarded else "",
+            note=note,
         ),
-        earnings(facts),
-        checks(facts),
-        doubts(model, facts),
-        section("configuration", "What was done", *configuration(model, facts)),
-        subtitle=f"{model.n_rows:,} rows in {model.n_episodes:,} {episodes}, "
-        f"{model.n_actions} {actions}; grouped by {model.method}.",
-        data=model_page_data(model, facts, found),
+        _earnings(content),
+        _checks(content),
+        _doubts(model, content),
+        section("configuration", "What was done", _configuration(model, content)),
+        subtitle=f"{model.n_rows:,} rows in {count(model.n_episodes, 'episode')}, "
+        f"{count(model.n_actions, 'action')}; grouped by {model.method}.",
+        data=model_page_data(model, content, compared),
         script=asset("graph.js") + asset("model.js"),
         style=asset("model.css"),
         plotly=False,
     )
 
 
-def _pays(summary: dict[str, Any]) -> bool:
-    return summary["reward_range"] is not None
+def _headline(content: dict[str, Any]) -> Html:
+    """Make the tiles with the figures that are asked for first."""
+    summary, held = content["summary"], content["held_out"] or {}
+    tiles = [
+        (
+            "hidden states",
+            number(summary["n_states"]),
+            f"behind {summary['n_observations']:,} observations",
+        ),
+        (
+            "log",
+            f"{summary['n_rows']:,} rows",
+            f"{count(summary['n_episodes'], 'episode')}, {count(summary['n_actions'], 'action')}",
+        ),
+    ]
+    if summary["gain"] is not None:
+        low, high = number(summary["pessimistic_gain"]), number(summary["optimistic_gain"])
+        more = f"at least {low}; no policy above {high}"
+        tiles.append(("reward per step, best policy", number(summary["gain"]), more))
+    if value := held.get("value"):
+        more = f"95%: {number(value['low'])} to {number(value['high'])}; "
+        more += f"those who acted earned {number(value['logged'])}"
+        tiles.append(("the same, on held-out episodes", number(value["estimate"]), more))
+    if prediction := held.get("prediction"):
+        more = f"{number(prediction['ungrouped'])} without hidden states "
+        more += f"({prediction['gain']:+.3g} ± {2 * prediction['gain_error']:.2g})"
+        name = "held-out log likelihood, per step"
+        tiles.append((name, number(prediction["grouped"]), more))
+    kinds = ("label", "value", "label")
+    cards = [
+        [element("div", text, class_=kind) for text, kind in zip(tile, kinds, strict=True)]
+        for tile in tiles
+    ]
+    return element("div", *(element("div", *c, class_="card tile") for c in cards), class_="tiles")
 
 
-def _state_note(summary: dict[str, Any]) -> str:
-    note = "Click a row to see everything about its state. Share: of the log's steps."
-    if _pays(summary):
-        note += (
-            " Sure: the chance that the best action beats the one that comes closest among those "
-            "that were tried, given the states and their values. Share then: of the steps, if the "
-            "best actions are followed."
+def _warnings(content: dict[str, Any]) -> Html:
+    """Say first what speaks against relying on the model."""
+    failed = [check for check in content["checks"] if check["ok"] is False]
+    lines: list[tuple[object, ...]] = [
+        (
+            element("b", f"Not so: {check['name']}."),
+            f" {_sentence(check['text'])} {MEANING.get(check['name'], '')}",
         )
-    return note
+        for check in failed
+    ]
+    lines += [(_sentence(note),) for note in (content["held_out"] or {}).get("notes", ())]
+    doubtful = [found for found in content["margins"]["doubtful"] if found["certainty"] < SURE]
+    if doubtful and all(check["name"] != "observations are placed surely" for check in failed):
+        lines.append(
+            (
+                element("b", "Some observations are doubtful."),
+                " Few steps show them, but their state, and so their action, is uncertain: see ",
+                element("a", "what is doubtful", href="#doubts"),
+            )
+        )
+    if not lines:
+        text = "No check speaks against the model; what was checked is listed below."
+        return element("div", element("p", text, class_="note"), id="warnings")
+    title = element("p", element("b", "Before you rely on it" if failed else "Good to know"))
+    listed = element("ul", *(element("li", *line) for line in lines))
+    return element("div", alert(title, listed), id="warnings")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _finder(model: LatentModel) -> Html:
@@ -119,34 +219,147 @@ def _finder(model: LatentModel) -> Html:
             f" The page knows the {known:,} most frequent of {model.n_observations:,}; "
             "`romdp apply` answers for all."
         )
-    return section(
-        "finder",
-        "Find an observation",
-        Html(_INPUT),
-        element("div", id="found", aria_live="polite"),
-        note=note,
-    )
+    found = element("div", id="found", aria_live="polite")
+    return section("finder", "Find an observation", Html(_INPUT), found, note=note)
 
 
 def _graph(model: LatentModel) -> Html:
-    some = model.n_states > MOST_NODES
+    some = f"The {MOST_NODES} most visited of {model.n_states} states are drawn. "
+    graph = element(
+        "div",
+        element("div", id="graph"),
+        element("div", id="legend", class_="row"),
+        element("p", id="graph-note", class_="note"),
+        class_="card",
+    )
+    detail = element("div", id="detail", class_="card", aria_live="polite", tabindex="-1")
     return section(
         "map",
         "From state to state",
         element("div", id="views", class_="row"),
-        element(
-            "div",
-            element(
-                "div",
-                element("div", id="graph"),
-                element("div", id="legend", class_="row"),
-                element("p", id="graph-note", class_="note"),
-                class_="card",
-            ),
-            element("div", id="detail", class_="card", aria_live="polite", tabindex="-1"),
-            class_="beside",
-        ),
+        element("div", graph, detail, class_="beside"),
         note="Size: share of the log's steps. Ring: chance to stay. Arrows: chance to move on. "
-        + (f"The {MOST_NODES} most visited of {model.n_states} states are drawn. " if some else "")
-        + "Click a state.",
+        f"{some if model.n_states > MOST_NODES else ''}Click a state.",
+    )
+
+
+def _earnings(content: dict[str, Any]) -> Html:
+    """Draw what the policy earns on one scale, with what is not known about it."""
+    summary, held = content["summary"], content["held_out"] or {}
+    if summary["gain"] is None:
+        text = "The log has no rewards: there is nothing to recommend, only states and moves."
+        return section("earnings", "What it earns", note=text)
+    bounds = summary["pessimistic_gain"], summary["optimistic_gain"]
+    rows = [("best policy, in the model", summary["gain"], *bounds)]
+    text = (
+        f"Reward per step, in the log's own units (it ranges from "
+        f"{number(summary['reward_range'][0])} to {number(summary['reward_range'][1])}). In the "
+        f"model: what the policy earns at least and what no policy can exceed, each with "
+        f"{1 - summary['delta']:.0%} confidence, given the states. The most cautious policy is "
+        f"sure of {number(summary['cautious_gain'])}."
+    )
+    if value := held.get("value"):
+        rows += [
+            ("best policy, held-out episodes", value["estimate"], value["low"], value["high"]),
+            ("those who acted, held-out episodes", value["logged"], None, None),
+        ]
+        text += (
+            f" On {held['n_episodes']:,} held-out episodes: doubly robust, 95% interval over "
+            f"episodes; {value['agreement']:.0%} of their actions are the recommended ones, "
+            f"worth {value['effective_steps']:,.0f} steps."
+        )
+    ends = [x for _, *values in rows for x in values if x is not None]
+    low, span = min(ends), (max(ends) - min(ends)) or 1.0
+    lines = []
+    for name, value, start, end in rows:
+        said, marks = number(value), []
+        if start is not None:
+            said += f"  [{number(start)}, {number(end)}]"
+            reach = f"left:{(start - low) / span:.2%};width:{(end - start) / span:.2%}"
+            marks.append(element("i", class_="reach", style=reach))
+        marks.append(element("i", class_="point", style=f"left:{(value - low) / span:.2%}"))
+        track = element("span", *marks, class_="track")
+        line = element("span", name), track, element("span", said, class_="said")
+        lines.append(element("div", *line))
+    scale = element("div", *lines, class_="card scale")
+    return section("earnings", "What it earns", scale, note=text)
+
+
+def _checks(content: dict[str, Any]) -> Html:
+    """List what was checked, with the figures behind every answer."""
+    answers = {True: "yes", False: "no", None: "open"}
+    rows = [
+        [
+            element("b", answers[check["ok"]], class_=f"answer {answers[check['ok']]}"),
+            check["name"],
+            element("div", _sentence(check["text"]), class_="words"),
+            element("div", MEANING.get(check["name"], ""), class_="words"),
+        ]
+        for check in content["checks"]
+    ]
+    made = table(["holds?", "what was checked", "what the data say", "why it matters"], rows)
+    return section("checks", "What it rests on", made, note="Open: the data do not tell.")
+
+
+def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
+    """List the observations that are placed least surely, and pairs that were hardly tried."""
+    margins, rare = content["margins"], model.rarely_tried
+    total = int((model.certainty < SURE).sum())
+    listed = [found for found in margins["doubtful"] if found["certainty"] < SURE]
+    parts: list[object] = []
+    if np.isnan(model.certainty).all():
+        parts.append(element("p", f"Grouping by {model.method} gives no margins."))
+    elif not total:
+        parts.append(element("p", f"Every observation is at least {SURE:.0%} certain."))
+    else:
+        rows = [
+            [
+                element("bdi", name_text(found["observation"])),
+                go(found["state"]),
+                f"{found['certainty']:.1%}",
+                found["visits"],
+            ]
+            for found in listed[:_MOST_LISTED]
+        ]
+        title = f"{total:,} of {model.n_observations:,} observations are less than {SURE:.0%} "
+        made = table(["observation", "state", "certainty", "seen"], rows)
+        parts.append(folded(f"{title}certain", made, more(total - len(rows))))
+    if without := margins["n_without_state"]:
+        text = f"{without:,} observations have no state: the log does not say enough about them."
+        parts.append(element("p", text))
+    if rare:
+        rows = [[go(s), element("bdi", name_text(a)), n] for s, a, n in rare[:_MOST_LISTED]]
+        title = f"{len(rare):,} of {model.n_states * model.n_actions:,} pairs of state and action "
+        title += f"were tried less than {model.rare} times"
+        made = table(["state", "action", "tried"], rows)
+        parts.append(folded(title, made, more(len(rare) - _MOST_LISTED)))
+    note = (
+        "The certainty of an observation is the chance that it belongs to its state and not to "
+        "another, given where all the others are."
+    )
+    return section("doubts", "What is doubtful", element("div", id="margins"), *parts, note=note)
+
+
+def _configuration(model: LatentModel, content: dict[str, Any]) -> Html:
+    """Say how the model was made, and by what this page was written."""
+    names = [f"{role}: {name_text(n)}" for role, n in model.columns.items() if n is not None]
+    versions = ", ".join(f"{name} {version(name)}" for name in _VERSIONS)
+    held, span = content["held_out"], model.reward_range
+    return facts(
+        {
+            "columns of the log": ", ".join(names) or "a trajectory, without columns",
+            "grouped by": model.method,
+            "held out": "nothing"
+            if held is None
+            else f"{held['n_episodes']:,} episodes, {held['n_steps']:,} steps",
+            "confidence sets": str(model.confidence),
+            "probability that the widths fail (delta)": model.delta,
+            "an action counts as hardly tried below so many tries": model.rare,
+            "reward ranges over": f"{number(span[0])} to {number(span[1])}"
+            if span
+            else "no rewards",
+            **{f"fitted with {name}": value for name, value in model.settings.items()},
+            "page written by": f"romdp {__version__}, Python {platform.python_version()}, "
+            f"{versions}",
+        }
     )

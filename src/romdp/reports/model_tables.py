@@ -6,58 +6,40 @@ import numpy as np
 
 from romdp.core.text import number, one_line
 from romdp.logs.model.latent import LatentModel
-from romdp.reports.choices import Choices
-from romdp.reports.model_data import Floats, ahead, logged_moves
+from romdp.reports.model_data import Comparison, ahead, logged_moves
 from romdp.reports.shell import Html, element, table
 
-_MOST_STATES = 200
-_MOST_ACTIONS = 24
-_TYPICAL = 3
-_AHEAD = 3
+_MOST_STATES, _MOST_ACTIONS = 200, 24
+_TYPICAL = _AHEAD = 3  # names and next states per row
 
 
-def state_table(model: LatentModel, facts: dict[str, Any], found: Choices) -> Html:
+def state_table(model: LatentModel, content: dict[str, Any], compared: Comparison) -> Html:
     """Make the table of hidden states, the most visited first."""
-    order = np.argsort(-model.share, kind="stable")
     rewarded = model.reward_range is not None
     headings = ["state", "share", "observations", "typical"]
-    if rewarded:
-        headings += ["best action", "sure", "pays", "leads to", "share then"]
-    else:
-        headings.append("leads to")
+    headings += ["best action", "sure", "pays"] if rewarded else []
+    headings += ["leads to", "share then"] if rewarded else ["leads to"]
     logged = logged_moves(model)
-    rows = [_row(facts["states"][s], model, found, logged[s]) for s in order[:_MOST_STATES]]
-    made = table(headings, rows, [{"data_state": int(s)} for s in order[:_MOST_STATES]])
-    if model.n_states <= _MOST_STATES:
-        return made
-    more = f"and {model.n_states - _MOST_STATES:,} more hidden states"
-    return Html(made + element("p", more, class_="note"))
-
-
-def _row(state: dict[str, Any], model: LatentModel, found: Choices, logged: Floats) -> list[object]:
-    s = state["state"]
-    row: list[object] = [
-        element("button", s, type="button", class_="go", data_state=s),
-        f"{state['share']:.1%}",
-        state["n_observations"],
-        _typical(state["typical"]),
-    ]
-    if model.reward_range is None:
-        return [*row, _leads(logged)]
-    best = state["actions"][model.policy[s]]
-    return [
-        *row,
-        _best(state, best),
-        sureness(found.sure[s]),
-        best["reward"],
-        _leads(best["leads_to"]),
-        "-" if np.isnan(found.future[s]) else f"{found.future[s]:.1%}",
-    ]
-
-
-def _typical(names: list[str]) -> Html:
-    parts = [element("bdi", one_line(name, 28), title=name[:300]) for name in names[:_TYPICAL]]
-    return element("div", *parts, class_="names")
+    rows = []
+    shown = [int(s) for s in np.argsort(-model.share, kind="stable")[:_MOST_STATES]]
+    for s in shown:
+        state = content["states"][s]
+        typical = [
+            element("bdi", one_line(name, 28), title=name[:300])
+            for name in state["typical"][:_TYPICAL]
+        ]
+        row = [go(s), f"{state['share']:.1%}", state["n_observations"]]
+        row.append(element("div", *typical, class_="names"))
+        if rewarded:
+            best = state["actions"][model.policy[s]]
+            future = compared.future[s]
+            row += [_best(state, best), sureness(compared.sure[s]), best["reward"]]
+            row += [_leads(best["leads_to"]), "-" if np.isnan(future) else f"{future:.1%}"]
+        else:
+            row.append(_leads(logged[s]))
+        rows.append(row)
+    made = table(headings, rows, [{"data_state": s} for s in shown])
+    return Html(made + more(model.n_states - _MOST_STATES, " hidden states"))
 
 
 def _best(state: dict[str, Any], best: dict[str, Any]) -> Html:
@@ -72,7 +54,7 @@ def _best(state: dict[str, Any], best: dict[str, Any]) -> Html:
 
 
 def sureness(chance: float) -> str:
-    """Write how sure an action is the best.
+    """Write how sure it is that an action is the best.
 
     Examples
     --------
@@ -92,18 +74,35 @@ def _leads(law: Any) -> str:
     return ", ".join(f"{s} ({chance:.0%})" for s, chance in ahead(law)[:_AHEAD])
 
 
-def pay_table(model: LatentModel, facts: dict[str, Any]) -> list[Html]:
+def pay_table(model: LatentModel, content: dict[str, Any]) -> list[Html]:
     """Make the table of mean rewards, darker where they are higher."""
-    names = facts["summary"]["action_names"]
-    states = sorted(facts["states"], key=lambda state: -state["share"])[:_MOST_STATES]
+    names = content["summary"]["action_names"]
+    states = sorted(content["states"], key=lambda state: -state["share"])[:_MOST_STATES]
     known = [a["reward"] for state in states for a in state["actions"] if a["reward"] is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    rows = []
-    for state in states:
-        best = model.policy[state["state"]]
-        shown = state["actions"][:_MOST_ACTIONS]
-        cells = [_pay(action, a == best, low, high) for a, action in enumerate(shown)]
-        rows.append([state["state"], *cells])
+
+    def pay(action: dict[str, Any], best: bool) -> Html:
+        if action["reward"] is None:
+            return element("span", "never tried", class_="pay few")
+        height = (action["reward"] - low) / ((high - low) or 1.0)
+        return element(
+            "span",
+            number(action["reward"]),
+            element("small", f"of {action['visits']:,}"),
+            class_=f"pay{' few' if action['rare'] else ''}{' best' if best else ''}",
+            style=f"--heat:{0.45 * height:.2f}",
+        )
+
+    rows = [
+        [
+            state["state"],
+            *(
+                pay(action, a == model.policy[state["state"]])
+                for a, action in enumerate(state["actions"][:_MOST_ACTIONS])
+            ),
+        ]
+        for state in states
+    ]
     note = "Mean reward, and how often it was tried; the best action, all told, is framed."
     if len(names) > _MOST_ACTIONS:
         note += f" The first {_MOST_ACTIONS} of {len(names)} actions; a state's detail has all."
@@ -112,14 +111,11 @@ def pay_table(model: LatentModel, facts: dict[str, Any]) -> list[Html]:
     return [element("p", note, class_="note"), table(headings, rows, marks)]
 
 
-def _pay(action: dict[str, Any], best: bool, low: float, high: float) -> Html:
-    if action["reward"] is None:
-        return element("span", "never tried", class_="pay few")
-    height = (action["reward"] - low) / ((high - low) or 1.0)
-    return element(
-        "span",
-        number(action["reward"]),
-        element("small", f"of {action['visits']:,}"),
-        class_=f"pay{' few' if action['rare'] else ''}{' best' if best else ''}",
-        style=f"--heat:{0.45 * height:.2f}",
-    )
+def go(state: int) -> Html:
+    """Make the button that shows a state."""
+    return element("button", state, type="button", class_="go", data_state=state)
+
+
+def more(rest: int, what: str = "") -> Html:
+    """Say how many entries of a list are not shown, if any."""
+    return element("p", f"and {rest:,} more{what}", class_="note") if rest > 0 else Html("")

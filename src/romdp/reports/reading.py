@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.shards import read_runs
 from romdp.experiments.specification import Experiment
-from romdp.experiments.tables import bounds_of, schema
+from romdp.experiments.tables import bounds_of, read_runs, schema
+from romdp.experiments.watching import last_line
 
 if TYPE_CHECKING:
     import pyarrow
@@ -174,7 +174,7 @@ def read_results(path: str | os.PathLike[str]) -> Results:
     directory = RunDirectory.open(path)
     experiment = directory.experiment
     stored = read_runs(directory)
-    failures = tuple((run.id, _last_line(error)) for run, error in stored.failed.items())
+    failures = tuple((run.id, last_line(error)) for run, error in stored.failed.items())
     damaged = tuple((run.id, what) for run, what in stored.damaged.items())
     if not stored.rows:
         why = f" ({len(failures)} failed: {failures[0][1]})" if failures else ""
@@ -230,8 +230,3 @@ def _cut_groupings(
         known = truth.min() >= 0 and len(np.unique(truth)) < size
         rest = slice(start + 1, end)
         yield Groupings(epoch[rest], step[rest], block[1:]), truth if known else None
-
-
-def _last_line(text: str) -> str:
-    lines = (line.strip() for line in reversed(text.splitlines()))
-    return next((line for line in lines if line), "no message")

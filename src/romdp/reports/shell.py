@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from romdp.core.errors import InvalidInputError, WriteError
-from romdp.core.storage import write_atomic
+from romdp.core.storage import write_bytes
 from romdp.core.text import number, plain
 
 _POLICY = (
@@ -232,5 +232,5 @@ def make_directory(folder: Path) -> None:
 def write_page(path: Path, content: str) -> Path:
     """Write a page completely or not at all, with the directories above it."""
     make_directory(path.parent)
-    write_atomic(path, lambda file: file.write(content.encode()))
+    write_bytes(path, content.encode())
     return path
