@@ -24,7 +24,7 @@ def small(monkeypatch):
     monkeypatch.setattr(reproductions, "FULL", Effort(100, 1))
     monkeypatch.setattr(reproductions, "WITH_DQN", Effort(60, 1))
     for name, paper in REPRODUCTIONS.items():
-        agents = tuple(agent for agent in paper.agents if agent in ("ucrl2", "oracle"))
+        agents = tuple(agent for agent in paper.agents if agent in ("ucrl2", "ucrl3", "oracle"))
         tiny = dataclasses.replace(paper, quick=Effort(100, 2), observations=(6,), agents=agents)
         monkeypatch.setitem(REPRODUCTIONS, name, tiny)
 
