@@ -57,9 +57,11 @@ if TYPE_CHECKING:
     from romdp.planning.confidence import Hoeffding as Hoeffding
     from romdp.planning.timeuniform import TimeUniform as TimeUniform
     from romdp.playing import Online as Online
+    from romdp.playing import Policy as Policy
     from romdp.playing import Run as Run
     from romdp.playing import baselines as baselines
     from romdp.playing import epochs as epochs
+    from romdp.playing import load_policy as load_policy
     from romdp.playing import play as play
     from romdp.playing.checks import check_agent as check_agent
     from romdp.worlds.simulator import Simulator as Simulator

@@ -96,9 +96,26 @@ class Vocabulary:
 
         Strings, bytes, finite numbers, None and tuples of these can be written.
         """
+        write_json(path, {"kind": _KIND, "version": _VERSION, **self.to_dict()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that JSON can hold: the capacity and the names."""
         names = [_to_json(name, f"names[{i}]") for i, name in enumerate(self._names)]
-        facts = {"kind": _KIND, "version": _VERSION, "capacity": self.capacity}
-        write_json(path, {**facts, "names": names})
+        return {"capacity": self.capacity, "names": names}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` gave; anything else is an `InvalidInputError`."""
+        try:
+            names = _from_json(content["names"])
+            if not isinstance(names, tuple):
+                raise ValueError("names is no list")
+            vocabulary = cls(content["capacity"], names)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"this is no vocabulary ({error})") from error
+        if len(vocabulary) != len(names):
+            raise InvalidInputError("a name occurs twice")
+        return vocabulary
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -112,15 +129,9 @@ class Vocabulary:
                 f"this romdp reads version {_VERSION}"
             )
         try:
-            names = _from_json(content["names"])
-            if not isinstance(names, tuple):
-                raise ValueError("names is no list")
-            vocabulary = cls(content["capacity"], names)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(f"{path} is damaged ({error})") from error
-        if len(vocabulary) != len(names):
-            raise StorageError(f"{path} is damaged: a name occurs twice")
-        return vocabulary
+            return cls.from_dict(content)
+        except InvalidInputError as error:
+            raise StorageError(f"{path} is damaged: {error}") from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):

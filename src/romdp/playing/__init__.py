@@ -2,6 +2,7 @@
 
 from romdp.playing.online import Online
 from romdp.playing.player import Epoch, Playing, epochs, play
+from romdp.playing.policy import Policy, load_policy
 from romdp.playing.run import Run
 
-__all__ = ["Epoch", "Online", "Playing", "Run", "epochs", "play"]
+__all__ = ["Epoch", "Online", "Playing", "Policy", "Run", "epochs", "load_policy", "play"]

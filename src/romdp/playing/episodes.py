@@ -1,7 +1,7 @@
 """The finished episodes of a run: when each ended, what it paid and how long it was."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,18 +19,36 @@ _LAST = 0.2  # share of the steps over which returns are averaged
 
 
 class Episodes:
-    """A list of finished episodes that grows, 24 bytes for each.
+    """A list of finished episodes that grows, 24 bytes for each, and those under way.
 
     Examples
     --------
     >>> episodes = Episodes()
-    >>> episodes.add(step=7, total=1.5, length=7)
-    >>> episodes.returns["return"].tolist()
-    [1.5]
+    >>> episodes.count(0.5, step=1)
+    >>> episodes.count(1.0, step=2, over=True)
+    >>> episodes.returns.tolist()
+    [(2, 1.5, 2)]
     """
 
     def __init__(self) -> None:
         self._steps, self._totals, self._lengths = array("q"), array("d"), array("q")
+        self._under_way: dict[Hashable, tuple[float, int]] = {}
+
+    def count(self, reward: float, step: int, over: bool = False, stream: Hashable = None) -> None:
+        """Count one step, the ``step``-th of the run, in the episode that its stream is in."""
+        total, length = self._under_way.get(stream, (0.0, 0))
+        total, length = total + reward, length + 1
+        self._under_way[stream] = (0.0, 0) if over else (total, length)
+        if over:
+            self.add(step, total, length)
+
+    def under_way(self, stream: Hashable) -> tuple[float, int]:
+        """Return what an unfinished episode has paid so far, and its length."""
+        return self._under_way.get(stream, (0.0, 0))
+
+    def begin(self, stream: Hashable, total: float = 0.0, length: int = 0) -> None:
+        """Go on from an unfinished episode, or forget the one that the stream was in."""
+        self._under_way[stream] = (total, length)
 
     def __len__(self) -> int:
         return len(self._steps)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from romdp.core.stored import Stored
 from romdp.data.partition import Partition
 from romdp.playing.episodes import Episodes
+from romdp.playing.policy import Policy
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 
 
@@ -77,6 +78,7 @@ class History:
         agent: str,
         seed: Any,
         episodes: Episodes | None = None,
+        policy: Policy | None = None,
     ) -> Run:
         """Return the run up to the ``last`` figure, in the middle of an ``epoch``."""
         figures = list(self.figures)
@@ -97,6 +99,7 @@ class History:
             agent=agent,
             seed=seed,
             returns=(episodes or Episodes()).returns,
+            policy=policy,
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint
 from romdp.playing.history import EpochRow, Figure, History, figure
+from romdp.playing.policy import Policy, policy_of
 from romdp.playing.run import Run
 from romdp.playing.stages import stage_for
 
@@ -80,7 +81,7 @@ class Playing:
         self._agent, self._seed = agent, seed_sequence(seed)
         self._stage = stage_for(world, self._seed, reward_range)
         self.state: AgentState = agent.start(
-            self._stage.n_observations, self._stage.n_actions, self._seed
+            self._stage.observations.size, self._stage.actions.size, self._seed
         )
         self._history = History(self.steps)
         identity = {} if checkpoint is None else self._identity()
@@ -146,7 +147,13 @@ class Playing:
             self._agent.name,
             seed,
             self._stage.episodes,
+            self._policy,
         )
+
+    @property
+    def _policy(self) -> Policy:
+        stage = self._stage
+        return policy_of(self.state, stage.observations, stage.actions, self._agent.name)
 
     def _identity(self) -> dict[str, str]:
         """Name what a checkpoint belongs to."""
@@ -176,7 +183,7 @@ class Playing:
             return
         stored = Stored(arrays, "the checkpoint")
         agent, stage, history = (stored.part(f"{name}_") for name in ("agent", "stage", "history"))
-        sizes = self._stage.n_observations, self._stage.n_actions
+        sizes = self._stage.observations.size, self._stage.actions.size
         kind = type(self.state)  # an agent may have a state of its own kind
         try:
             stored.finish()

@@ -10,6 +10,7 @@ from romdp.core.html import html_table
 from romdp.core.text import number
 from romdp.data.partition import Partition
 from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate
+from romdp.playing.policy import Policy
 
 if TYPE_CHECKING:
     import pandas
@@ -71,6 +72,9 @@ class Run:
         A record array with one row per finished episode and the columns step (of the run, at
         the episode's end), return (in the environment's own units) and length. It has no rows
         where there are no episodes.
+    policy
+        What to do by the mean of what was learned, without exploring; None for baselines that
+        learn no table.
     """
 
     steps: NDArray[np.int64]
@@ -83,6 +87,7 @@ class Run:
     agent: str
     seed: Any
     returns: "np.recarray[Any, Any]" = field(default_factory=lambda: Episodes().returns, repr=False)
+    policy: Policy | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         if not self.steps.size:

@@ -1,15 +1,218 @@
-"""Gymnasium spaces with finitely many elements, numbered from 0."""
+"""Where what an environment shows becomes a code, and an action's number an action again.
+
+The agent sees codes, whole numbers from 0. There are three kinds of them: `Numbers` for
+observations that are numbers already, `Numbering` for the elements of a finite Gymnasium space,
+and `Names` for anything else that can be told apart, in the order in which it first appears.
+"""
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.validation import whole_number
+from romdp.data.vocabulary import Vocabulary
 
 _MOST = 2**31  # elements that a space may have and still be numbered
+_MANY = 2**20  # elements from which only those that occur are numbered
+_CAPACITY = 2**13  # different observations that an environment may show where it does not say
+
+
+class Codes(Protocol):
+    """Codes for what is seen."""
+
+    @property
+    def size(self) -> int:
+        """How many codes there can be."""
+        ...
+
+    def encode(self, observation: Any) -> int:
+        """Return the code of what is seen now, which may be a new one."""
+        ...
+
+    def find(self, observation: Any) -> int:
+        """Return the code, -1 for what has none; nothing is learned by asking."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that `codes_from` reads."""
+        ...
+
+
+class Numbers:
+    """Observations or actions that are numbers from 0 already.
+
+    Parameters
+    ----------
+    size
+        How many there are.
+    what
+        What they are called in messages.
+
+    Examples
+    --------
+    >>> Numbers(3, "observation").encode(2)
+    2
+    """
+
+    def __init__(self, size: int, what: str) -> None:
+        self.size, self.what = whole_number(size, f"n_{what}s", 1), what
+
+    def encode(self, observation: Any) -> int:
+        """Check a number and return it."""
+        return whole_number(observation, self.what, 0, self.size - 1)
+
+    find = encode
+
+    def decode(self, number: int) -> int:
+        """Return the number."""
+        return number
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"numbers": self.size}
+
+
+class Names:
+    """Anything that can be told apart, numbered in the order of first appearance.
+
+    Parameters
+    ----------
+    vocabulary
+        What was met so far; its capacity is the number of codes.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.size = whole_number(vocabulary.capacity, "capacity of the vocabulary", 1)
+
+    def encode(self, observation: Any) -> int:
+        """Return the number of an observation; a new one gets the next."""
+        return self.vocabulary.encode(observation)
+
+    def find(self, observation: Any) -> int:
+        """Return the number of an observation, -1 if it was never met."""
+        return self.vocabulary.encode(observation, grow=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; names that JSON cannot hold are refused."""
+        return {"names": self.vocabulary.to_dict()}
+
+
+def codes_for(space: Any) -> Codes:
+    """Choose the codes for observations.
+
+    Parameters
+    ----------
+    space
+        How many numbers there are, or a Gymnasium space. A finite space is numbered; in any other
+        one, each different observation is a name, so whole numbers and texts will do, but vectors
+        of floats, which never repeat, are refused.
+
+    Examples
+    --------
+    >>> codes_for(spaces.Box(0, 255, (2, 2), np.uint8)).encode(np.zeros((2, 2), np.uint8))
+    0
+    """
+    if not isinstance(space, spaces.Space):
+        return Numbers(space, "observation")
+    if (size := count(space)) is not None and size <= _MANY:
+        return Numbering(space, "observation")
+    if continuous := next((part for part in _parts(space) if _is_continuous(part)), None):
+        raise InvalidInputError(
+            f"the observation space has a part {continuous} of real numbers, which hardly ever "
+            "repeat; round them into bins with gymnasium.wrappers.TransformObservation, and number "
+            "what then occurs with romdp.worlds.VocabularyWrapper"
+        )
+    return Names(Vocabulary(_CAPACITY if size is None else min(size, _CAPACITY)))
+
+
+def actions_for(space: Any) -> "Numbers | Numbering":
+    """Return numbers for the actions of a Gymnasium space, or for so many actions."""
+    if not isinstance(space, spaces.Space):
+        return Numbers(space, "action")
+    size = count(space)
+    if size is None or size > _MANY:
+        raise InvalidInputError(
+            f"the action space is {space}; romdp chooses among a few actions (Discrete, "
+            "MultiDiscrete, MultiBinary, or Tuple or Dict of these). Wrap the environment in "
+            "gymnasium.wrappers.TransformAction with a Discrete space of actions to choose from"
+        )
+    return Numbering(space, "action")
+
+
+def count(space: Any) -> int | None:
+    """Return how many elements a space has; None where that is not known, or no number."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiBinary):
+        return int(2 ** prod(space.shape))
+    if isinstance(space, spaces.MultiDiscrete):
+        return prod(int(n) for n in space.nvec.ravel())
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        sizes = [count(part) for part in _children(space)]
+        return prod(size for size in sizes if size is not None) if None not in sizes else None
+    return None
+
+
+def _children(space: Any) -> list[Any]:
+    if isinstance(space, spaces.Dict):
+        return list(space.spaces.values())
+    return list(space.spaces) if isinstance(space, spaces.Tuple) else []
+
+
+def _parts(space: Any) -> list[Any]:
+    children = _children(space)
+    return [leaf for child in children for leaf in _parts(child)] if children else [space]
+
+
+def _is_continuous(space: Any) -> bool:
+    return isinstance(space, spaces.Box) and not np.issubdtype(space.dtype, np.integer)
+
+
+def codes_from(content: Any, what: str) -> "Numbers | Numbering | Names":
+    """Read what ``to_dict`` of codes gave; anything else is an `InvalidInputError`."""
+    match content:
+        case {"numbers": int(size)} if len(content) == 1:
+            return Numbers(size, what)
+        case {"names": dict(names)} if len(content) == 1 and what == "observation":
+            return Names(Vocabulary.from_dict(names))
+        case {"space": space} if len(content) == 1:
+            return Numbering(_space_from(space), what)
+    raise InvalidInputError(f"these are no codes for an {what}: {str(content)[:60]}")
+
+
+def _space_to_json(space: Any) -> dict[str, Any]:
+    if isinstance(space, spaces.Discrete):
+        return {"discrete": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiBinary):
+        return {"binary": list(space.shape)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"grid": space.nvec.tolist(), "start": space.start.tolist()}
+    if isinstance(space, spaces.Tuple):
+        return {"tuple": [_space_to_json(part) for part in space.spaces]}
+    return {"dict": [[name, _space_to_json(part)] for name, part in space.spaces.items()]}
+
+
+def _space_from(content: Any) -> Any:
+    try:
+        match content:
+            case {"discrete": int(size), "start": int(start)}:
+                return spaces.Discrete(size, start=start)
+            case {"binary": list(shape)} if all(type(n) is int and n > 0 for n in shape):
+                return spaces.MultiBinary(shape)
+            case {"grid": list(lengths), "start": list(start)}:
+                return spaces.MultiDiscrete(np.array(lengths), start=np.array(start))
+            case {"tuple": list(parts)}:
+                return spaces.Tuple([_space_from(part) for part in parts])
+            case {"dict": list(parts)}:
+                return spaces.Dict({str(name): _space_from(part) for name, part in parts})
+    except (AssertionError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInputError(f"this is no space: {error}") from error
+    raise InvalidInputError(f"this is no space: {str(content)[:60]}")
 
 
 class Numbering:
@@ -105,9 +308,15 @@ class Numbering:
             raise InvalidInputError(f"{self.what} {element!r} is not in {self.space}")
         return number
 
+    find = encode
+
     def decode(self, number: int) -> Any:
         """Return the element of a number."""
         return self._decode(number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"space": _space_to_json(self.space)}
 
 
 def _whole(element: Any) -> int:

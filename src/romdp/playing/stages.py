@@ -1,10 +1,13 @@
-"""Where an agent plays: a compiled world, or somebody's Gymnasium environment."""
+"""Where an agent plays: a compiled world, or somebody's Gymnasium environments."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
@@ -15,7 +18,8 @@ from romdp.core.validation import real_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.playing.episodes import Episodes
-from romdp.playing.spaces import Numbering
+from romdp.playing.novelty import Novelty
+from romdp.playing.spaces import Codes, Numbering, Numbers, actions_for, codes_for
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
 
@@ -26,8 +30,8 @@ _TRANSPARENT = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # what `gymnasium
 class Stage(Protocol):
     """What a run needs of the place where it happens."""
 
-    n_observations: int
-    n_actions: int
+    observations: Codes
+    actions: Numbers | Numbering
     gain: float
     episodes: Episodes
 
@@ -65,7 +69,7 @@ class Stage(Protocol):
 
 def stage_for(world: Any, seed: Seed, reward_range: tuple[float, float] | None = None) -> Stage:
     """Choose the stage for a ROMDP, an MDP or a Gymnasium environment."""
-    if isinstance(world, gymnasium.Env):
+    if isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv):
         return SteppedStage(world, seed, reward_range)
     if not isinstance(world, ROMDP | MDP):
         hint = f"gymnasium.make({world!r})" if isinstance(world, str) else "a Gymnasium environment"
@@ -98,8 +102,8 @@ class CompiledStage:
     def __init__(self, world: ROMDP | MDP, seed: Seed) -> None:
         self._world = as_romdp(world)
         self._simulator = Simulator(self._world, stream(seed, _WORLD))
-        self.n_observations = self._world.n_observations
-        self.n_actions = self._world.n_actions
+        self.observations: Codes = Numbers(self._world.n_observations, "observation")
+        self.actions: Numbers | Numbering = Numbers(self._world.n_actions, "action")
         self.gain = known_gain(self._world)
         self.episodes = Episodes()  # a world goes on for ever
 
@@ -144,23 +148,25 @@ class CompiledStage:
 
 
 class SteppedStage:
-    """A Gymnasium environment, restarted when an episode ends.
+    """A Gymnasium environment, or a vector of them, restarted whenever an episode ends.
 
     A terminated step leads to the observation that the restart shows; a truncated one counts
-    its reward and no transition. Rewards are rescaled from ``reward_range`` to [0, 1].
+    its reward and no transition. Rewards are rescaled from ``reward_range`` to [0, 1]. What the
+    environments of a vector show is one agent's experience: they take turns, and a step of all of
+    them is as many steps of the run.
     """
 
     def __init__(
         self, env: Any, seed: Seed, reward_range: tuple[float, float] | None = None
     ) -> None:
         self._env = env
-        self._observations = Numbering(env.observation_space, "observation")
-        self._actions = Numbering(env.action_space, "action")
-        self.n_observations, self.n_actions = self._observations.size, self._actions.size
+        self._places = _Vector(env) if isinstance(env, gymnasium.vector.VectorEnv) else _One(env)
+        self.actions = actions_for(self._places.action_space)
+        self.observations = codes_for(self._places.observation_space)
         self._range = checked_range(reward_range)
         self.reward = 0.0
         self.episodes = Episodes()
-        self._return, self._length = 0.0, 0  # of the episode under way
+        self._novelty = Novelty()
         self.gain = self.expected_reward = float("nan")
         self._mean_reward: NDArray[np.float64] | None = None
         world = _world_shown_by(env)
@@ -168,35 +174,52 @@ class SteppedStage:
             self.gain, self._mean_reward = known_gain(world), world.reward[world.labels]
             self.expected_reward = 0.0
         first = int(stream(seed, _WORLD).generate_state(1)[0])
-        shown, _ = env.reset(seed=first)
-        self._observation = self._observations.encode(shown)
+        self._seen = [self.observations.encode(shown) for shown in self._places.reset(first)]
+        self._chosen: list[int] = []  # actions for the next step, of the first few environments
+        self._taken: list[int] = []  # actions of the last step
+        self._moves: deque[_Move] = deque()  # made, but not learned from yet
 
     @property
     def observation(self) -> int:
-        """What the environment shows now, numbered."""
-        return self._observation
+        """The code of what the environment shows whose turn it is."""
+        return self._seen[len(self._chosen)]
 
     def advance(self, state: AgentState, steps: int) -> None:
-        """Step the environment."""
-        for _ in range(steps):
-            if state.must_think(self._observation):
-                return
-            action = int(state.table[self._observation])
-            shown, reward, terminated, truncated, _ = self._env.step(self._actions.decode(action))
-            unit = unit_reward(reward, self._range, state.step)
-            self.reward += float(reward)
-            self._return += float(reward)
-            self._length += 1
-            if self._mean_reward is not None:
-                self.expected_reward += self._mean_reward[self._observation, action]
-            if terminated or truncated:
-                self.episodes.add(state.step + 1, self._return, self._length)
-                self._return, self._length = 0.0, 0
-                shown, _ = self._env.reset()
-            following = self._observations.encode(shown)
-            unknown = truncated and not terminated
-            state.learn(self._observation, action, unit, -1 if unknown else following)
-            self._observation = following
+        """Step the environments, and learn from one move after the other."""
+        last = state.step + steps
+        while state.step < last:
+            if self._moves:
+                self._learn(state, self._moves.popleft())
+                continue
+            while (place := len(self._chosen)) < len(self._seen):
+                if place in self._places.restarting:  # it will take no action
+                    self._chosen.append(self._taken[place])
+                    continue
+                if state.must_think(self.observation):
+                    return
+                self._chosen.append(int(state.table[self.observation]))
+            self._move()
+
+    def _move(self) -> None:
+        """Take the chosen actions, one in each environment."""
+        actions = [self.actions.decode(action) for action in self._chosen]
+        for place, reward, terminated, truncated, shown in self._places.step(actions):
+            following = self.observations.encode(shown)
+            seen, action = self._seen[place], self._chosen[place]
+            self._moves.append(_Move(place, seen, action, reward, terminated, truncated, following))
+            self._seen[place] = following
+        self._taken, self._chosen = self._chosen, []
+
+    def _learn(self, state: AgentState, move: "_Move") -> None:
+        unit = unit_reward(move.reward, self._range, state.step)
+        reward, ended = float(move.reward), move.terminated or move.truncated
+        self.reward += reward
+        if self._mean_reward is not None:
+            self.expected_reward += self._mean_reward[move.observation, move.action]
+        self.episodes.count(reward, state.step + 1, ended, move.place)
+        unknown = move.truncated and not move.terminated
+        state.learn(move.observation, move.action, unit, -1 if unknown else move.following)
+        self._novelty.look(state)
 
     def describe(self) -> Any:
         """Name the environment; it cannot be told from another of the same name."""
@@ -212,6 +235,88 @@ class SteppedStage:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Refuse, as `arrays` does."""
         self.arrays()
+
+
+class _Move(NamedTuple):
+    """One step of one environment; after an end, it leads to what the restart shows."""
+
+    place: int
+    observation: int
+    action: int
+    reward: Any
+    terminated: bool
+    truncated: bool
+    following: int
+
+
+_Outcome = tuple[int, Any, bool, bool, Any]
+"""What a step did in one environment: its number, the reward, whether the episode was terminated
+or truncated, and what is seen then (after an end: what the restart shows)."""
+
+
+class _One:
+    """One environment, which is restarted at once."""
+
+    restarting: Collection[int] = ()
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+
+    def reset(self, seed: int) -> list[Any]:
+        """Start it; returns what it shows."""
+        return [self._env.reset(seed=seed)[0]]
+
+    def step(self, actions: list[Any]) -> Iterator[_Outcome]:
+        """Take an action."""
+        shown, reward, terminated, truncated, _ = self._env.step(actions[0])
+        if terminated or truncated:
+            shown, _ = self._env.reset()
+        yield 0, reward, bool(terminated), bool(truncated), shown
+
+
+class _Vector:
+    """A vector of environments, which restart as their mode says.
+
+    In the mode ``NEXT_STEP`` the step after an end only restarts the environment. The step that
+    ended the episode is held back until then, since it leads to what the restart shows.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self._held: dict[int, tuple[Any, bool, bool]] = {}
+
+    def reset(self, seed: int) -> list[Any]:
+        """Start all of them; returns what they show."""
+        return self._parts(self._env.reset(seed=seed)[0])
+
+    def _parts(self, shown: Any) -> list[Any]:
+        return list(iterate(self._env.observation_space, shown))
+
+    def step(self, actions: list[Any]) -> Iterator[_Outcome]:
+        """Take an action in each."""
+        room: Any = create_empty_array(self.action_space, len(actions))
+        batch = concatenate(self.action_space, actions, room)
+        shown, rewards, terminated, truncated, _ = self._env.step(batch)
+        over = terminated | truncated
+        if self._mode == AutoresetMode.DISABLED and over.any():
+            shown, _ = self._env.reset(options={"reset_mask": over})
+        for place, seen in enumerate(self._parts(shown)):
+            outcome = rewards[place], bool(terminated[place]), bool(truncated[place])
+            if place in self._held:
+                yield place, *self._held.pop(place), seen
+            elif over[place] and self._mode == AutoresetMode.NEXT_STEP:
+                self._held[place] = outcome
+            else:
+                yield place, *outcome, seen
+
+    @property
+    def restarting(self) -> Collection[int]:
+        """Which environments the next step will only restart."""
+        return self._held.keys()
 
 
 def checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float]:

@@ -1,0 +1,165 @@
+"""A policy to take away: what to do by the mean of what was learned, without exploring."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from romdp.agents.agent import AgentState
+from romdp.core.errors import ROMDPError, StorageError
+from romdp.core.schema import anything as any_json
+from romdp.core.schema import check, mapped, record, text
+from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.stored import Stored
+from romdp.core.validation import freeze
+from romdp.planning import Plan, value_iteration
+from romdp.playing.spaces import Codes, Numbering, Numbers, codes_from
+
+_KIND, _VERSION = "policy", 1
+_FACTS = record(
+    {
+        "agent": text(),
+        "objective": text(),
+        "observations": mapped(any_json()),
+        "actions": mapped(any_json()),
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """What to do at every observation; it learns nothing any more.
+
+    `Run.policy` and `Online.policy` make one, and `romdp.load_policy` reads one. It takes the
+    environment's own observations and returns its actions. It answers for every observation of
+    the environment, and always alike: where an observation was never met, with the action that is
+    best most often.
+
+    Attributes
+    ----------
+    table
+        The number of the action at every observation that has a code; shape (n_observations,).
+    values
+        What is expected from each of them on, under the objective: relative to the best one for
+        the average reward, else the (discounted) sum of rewards. NaN where an observation was
+        never met.
+    default
+        The number of the action where an observation was never met.
+    agent, objective
+        Who learned it, and what for.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+    >>> policy = romdp.play(romdp.LCPSRL(), world, steps=10_000, seed=0).policy
+    >>> best = world.hidden.optimal_policy[world.labels]
+    >>> [policy.act(y) for y in range(9)] == best.tolist()
+    True
+    >>> policy.probabilities(0).tolist()
+    [0.0, 1.0]
+    """
+
+    table: NDArray[np.int64] = field(repr=False)
+    values: NDArray[np.float64] = field(repr=False)
+    default: int
+    agent: str
+    objective: str
+    _observations: Codes = field(repr=False)
+    _actions: Numbering | Numbers = field(repr=False)
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for an observation, both as the environment has them."""
+        return self._actions.decode(self._number(observation))
+
+    def probabilities(self, observation: Any) -> NDArray[np.float64]:
+        """Return the probability of each action, by its number: one of them has it all."""
+        chances = np.zeros(self._actions.size)
+        chances[self._number(observation)] = 1.0
+        return chances
+
+    def _number(self, observation: Any) -> int:
+        code = self._observations.find(observation)
+        return self.default if code < 0 else int(self.table[code])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy to exactly this file, completely or not at all."""
+        facts = {
+            "agent": self.agent,
+            "objective": self.objective,
+            "observations": self._observations.to_dict(),
+            "actions": self._actions.to_dict(),
+        }
+        arrays = {
+            "table": self.table,
+            "values": self.values,
+            "default": np.array(self.default, np.int64),
+        }
+        write_arrays(path, _KIND, _VERSION, arrays, facts)
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """Read a policy that `Policy.save` wrote; a damaged or foreign file is a `StorageError`."""
+    arrays, found = read_arrays(path, _KIND, _VERSION)
+    facts = check(found, _FACTS, path)
+    stored = Stored(arrays, "the policy")
+    try:
+        observations = codes_from(facts["observations"], "observation")
+        actions = codes_from(facts["actions"], "action")
+        most = actions.size - 1
+        table = stored.whole("table", (observations.size,), 0, most)
+        values = stored.take("values", (observations.size,), np.float64)
+        default = stored.number("default", 0, most)
+        stored.finish()
+    except (ROMDPError, MemoryError) as error:
+        raise StorageError(f"{path} is damaged: {error}") from error
+    return Policy(
+        freeze(table),
+        freeze(values),
+        default,
+        facts["agent"],
+        facts["objective"],
+        observations,
+        actions,  # type: ignore[arg-type]  # names are observations only
+    )
+
+
+def policy_of(
+    state: AgentState, observations: Codes, actions: Numbering | Numbers, agent: str
+) -> Policy:
+    """Make the policy of an agent's state: the plan on its groups, spelled out."""
+    recorder, labels = state.recorder, state.partition.labels
+    visits = recorder.visits.reshape(-1, recorder.n_actions).sum(axis=1)
+    met = labels >= 0
+    if visits.size == labels.size:  # an agent may count its groups alone
+        met &= visits > 0
+    table, values, default = np.zeros(labels.size, np.int64), np.full(labels.size, np.nan), 0
+    if met.any():
+        plan = best_plan(state)
+        chosen = plan.policy[labels[met]]
+        weights = visits[met] if visits.size == labels.size else None
+        default = int(np.bincount(chosen, weights).argmax())
+        table[met], values[met] = chosen, plan.values[labels[met]]
+    table[~met] = default
+    return Policy(freeze(table), freeze(values), default, agent, "average", observations, actions)
+
+
+def best_plan(state: AgentState) -> Plan:
+    """Plan on the groups by the mean of what was learned; a pair never tried stays and pays 0."""
+    paper = state.agent.counting == "paper"
+    counts = state.recorder.counts if paper else state.recorder.group(state.partition)
+    moves = counts.matrix().tocoo()
+    sums = np.bincount(moves.row, moves.data, counts.visits.size)
+    idle = np.flatnonzero(sums == 0)
+    chances: NDArray[np.float64] = np.append(moves.data / sums[moves.row], np.ones(idle.size))
+    rows: Any = scipy.sparse.csr_array(
+        (
+            chances,
+            (np.append(moves.row, idle), np.append(moves.col, idle // counts.n_actions)),
+        ),
+        shape=moves.shape,
+    )
+    return value_iteration(rows, np.nan_to_num(counts.reward_means), 1e-3)
