@@ -73,11 +73,13 @@ def test_real_number_and_its_ends():
     assert type(real_number(1, "d")) is float
     for value, options in [(0, {"open_low": True}), (1, {"open_high": True})]:
         assert real_number(value, "d", 0, 1) == value
-        with pytest.raises(InvalidInputError, match=f"d is {value}; pass a finite number in "):
+        with pytest.raises(
+            InvalidInputError, match=f"d is {value}; pass a finite number above 0 and at most 1"
+        ):
             real_number(value, "d", 0, 1, **options)
     with pytest.raises(InvalidInputError) as caught:
         real_number(2, "d", 0, 1, open_low=True)
-    assert str(caught.value) == "d is 2; pass a finite number in (0, 1]"
+    assert str(caught.value) == "d is 2; pass a finite number above 0 and at most 1"
 
 
 def test_choice():

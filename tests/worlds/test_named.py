@@ -129,7 +129,7 @@ def test_symmetric_block_as_published(eta):
         (grid, {"room": ["GG", ".."]}, "exactly one goal"),
         (grid, {"room": ["#G"]}, "a free cell"),
         (grid, {"views": 0}, "views is 0"),
-        (grid, {"slip": 1.5}, r"slip is 1.5; pass a finite number in \[0, 1\]"),
+        (grid, {"slip": 1.5}, r"slip is 1.5; pass a finite number at least 0 and at most 1"),
         (grid, {"seed": "a"}, "seed is 'a'"),
         (symmetric_block, {"n_observations": 1}, "n_observations is 1"),
         (symmetric_block, {"eta": 0}, "eta is 0"),

@@ -132,7 +132,7 @@ def test_reward_laws_are_passed_on():
         (random_romdp, {"n_actions": -1}, "n_actions is -1"),
         (random_romdp, {"n_observations": 4}, "n_observations is 4, fewer than the 5 hidden"),
         (random_romdp, {"n_observations": 0}, "n_observations is 0"),
-        (random_romdp, {"concentration": 0}, "concentration is 0; pass a finite number in "),
+        (random_romdp, {"concentration": 0}, "concentration is 0; pass a finite number above 0"),
         (random_romdp, {"concentration": np.nan}, "concentration is nan"),
         (random_romdp, {"emission_concentration": -1}, "emission_concentration is -1"),
         (random_romdp, {"reward_bias": 1.5}, "reward_bias is 1.5"),

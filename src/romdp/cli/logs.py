@@ -4,9 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 _Files = Annotated[
     list[str],
@@ -228,28 +231,45 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 
 class _Progress:
-    """Says on the terminal how far the work is, while there is one to see it."""
+    """Says on the terminal what is being done and for how long, while there is one to see it."""
 
     def __init__(self, quiet: bool) -> None:
-        self._shows = not quiet and sys.stderr.isatty()
+        self._bar: Progress | None = None
+        if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True))
+        self._task: TaskID | None = None
         self._rows = 0
 
     def __enter__(self) -> "_Progress":
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __call__(self, rows: int) -> None:
         """Count rows that were read."""
         self._rows += rows
-        self._show(f"\r{self._rows:,} rows ")
+        words = f"{self._rows:,} rows"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=words)
+        else:
+            self.stage(words)
 
     def stage(self, words: str) -> None:
-        """Say what is being done."""
-        self._show(f"\n{words} ...")
+        """Say what is being done from now on."""
+        if self._bar is not None:
+            self._finish()
+            self._task = self._bar.add_task(words, total=1)
 
-    def _show(self, text: str) -> None:
-        if self._shows:
-            typer.echo(text, nl=False, err=True)
+    def _finish(self) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=1)  # stops its clock
 
     def __exit__(self, *error: object) -> None:
-        if self._rows:
-            self._show("\n")
+        if self._bar is not None:
+            self._finish()
+            self._bar.stop()

@@ -51,10 +51,13 @@ def real_number(
         number < high if open_high else number <= high
     )
     if not math.isfinite(number) or not inside:
-        left, right = "(" if open_low else "[", ")" if open_high else "]"
-        raise InvalidInputError(
-            f"{name} is {number:g}; pass a finite number in {left}{low:g}, {high:g}{right}"
-        )
+        bounds = []
+        if math.isfinite(low):
+            bounds.append(f"{'above' if open_low else 'at least'} {low:g}")
+        if math.isfinite(high):
+            bounds.append(f"{'below' if open_high else 'at most'} {high:g}")
+        asked = " ".join(["a finite number", " and ".join(bounds)]).strip()
+        raise InvalidInputError(f"{name} is {number:g}; pass {asked}")
     return number
 
 

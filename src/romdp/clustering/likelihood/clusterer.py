@@ -241,7 +241,9 @@ class Likelihood:
     def _spectral_starts(self, search: Search, sizes: list[int]) -> Grouping:
         """Start from spectral groups; while most of them survive, from twice as many.
 
-        Where observations are many, those seen most are grouped first, and the others join them.
+        One group is the answer to beat: where visits are few, chance groups can be so far below it
+        that merging never gets there. Where observations are many, those seen most are grouped
+        first, and the others join them.
         """
         core = search.core()
         if len(core) < len(search.seen):
@@ -250,13 +252,13 @@ class Likelihood:
             labels[core] = self._spectral_starts(inner, sizes).labels
             return search.polish(search.climb(search.warm(labels)))
         largest = min(self.max_groups, len(search.seen))
-        best: Grouping | None = None
+        best = search.one_group() if self.n_states is None else None
         waiting = [min(size, largest) for size in sizes]
         while waiting:
             n_groups = waiting.pop(0)
             found = search.polish(search.climb(search.spectral(n_groups), _FEW_SWEEPS))
             best = found if best is None else _better(best, found)
-            many = 2 * found.n_groups >= n_groups
+            many = 2 * found.n_groups >= n_groups and best.n_groups > 1
             if many and not waiting and n_groups < largest and self.n_states is None:
                 waiting.append(min(2 * max(n_groups, found.n_groups), largest))
         assert best is not None

@@ -139,6 +139,12 @@ class Search:
         lead = np.zeros(len(blocks.labels))
         return Grouping(blocks, *best_rule(self.rules, blocks, near), lead)
 
+    def one_group(self) -> Grouping:
+        """Put all observations that were seen into one group."""
+        labels = np.full(self.links.n_observations, -1)
+        labels[self.seen] = 0
+        return self.grouping(labels, 1)
+
     def _note(self, n_groups: int, score: float) -> None:
         self.curve[n_groups] = max(self.curve.get(n_groups, -np.inf), score)
 
