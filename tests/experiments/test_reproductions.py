@@ -75,8 +75,8 @@ def test_the_quick_version_differs_in_its_effort_only(name):
 
 def test_shorter_runs_are_the_beginnings_of_longer_ones(tmp_path, monkeypatch):
     """What the experiment with DQN says of the other agents is true of the longer one."""
-    monkeypatch.setattr("romdp.experiments.reproductions.FULL", Effort(5000, 1))
-    monkeypatch.setattr("romdp.experiments.reproductions.WITH_DQN", Effort(1000, 1))
+    monkeypatch.setattr("romdp.experiments.reproductions.FULL", Effort(600, 1))
+    monkeypatch.setattr("romdp.experiments.reproductions.WITH_DQN", Effort(200, 1))
     curves = {}
     parts = REPRODUCTIONS["regret"].experiments(dqn=True)
     for folder in ("paper-sets", "dqn"):
@@ -87,7 +87,7 @@ def test_shorter_runs_are_the_beginnings_of_longer_ones(tmp_path, monkeypatch):
         curves[folder] = [record.curves for record in read_results(directory.path).records]
     assert len(curves["paper-sets"]) == len(curves["dqn"]) == 2
     for long, short in zip(curves["paper-sets"], curves["dqn"], strict=True):
-        early = long["step"] <= 1000
+        early = long["step"] <= 200
         assert long["step"][early].tolist() == short["step"].tolist()
         assert long["regret"][early].tolist() == short["regret"].tolist()
 
