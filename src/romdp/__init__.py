@@ -6,8 +6,7 @@ Everything public is reachable from here; a name is imported when it is first us
 
 from typing import TYPE_CHECKING
 
-from romdp.core.lazy import lazy
-from romdp.core.moved import find_moved_modules
+from romdp.core.lazy import find_moved_modules, lazy
 from romdp.worlds.registration import await_gymnasium
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from romdp.core.moved import MOVED
+from romdp.core.lazy import MOVED
 
 
 @pytest.mark.parametrize("old", sorted(MOVED))

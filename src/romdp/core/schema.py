@@ -4,7 +4,7 @@ A schema is a function that takes a value and its place in the file, and returns
 raises an `InvalidInputError` that names the place. They are put together from the functions below::
 
     RUN = record({"agent": text(), "seed": whole(0)}, optional={"scale": number(0)})
-    facts = read_checked(path, RUN)
+    facts = check(read_json(path), RUN, path)
 """
 
 import math
@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from romdp.core.errors import InvalidInputError, StorageError
-from romdp.core.storage import read_json
 
 Schema = Callable[[Any, str], Any]
 
@@ -27,11 +26,6 @@ def check(value: Any, schema: Schema, path: str | os.PathLike[str]) -> Any:
         return schema(value, "")
     except InvalidInputError as error:
         raise StorageError(f"{os.fspath(path)} is damaged: {error}") from error
-
-
-def read_checked(path: str | os.PathLike[str], schema: Schema) -> Any:
-    """Read a JSON file and check it."""
-    return check(read_json(path), schema, path)
 
 
 def whole(low: int = -_INT64, high: int = _INT64) -> Schema:
@@ -68,12 +62,13 @@ def number(low: float = -math.inf, high: float = math.inf, infinite: bool = Fals
 
 def text() -> Schema:
     """Accept text."""
-    return _instance(str, "text")
 
+    def accept(value: Any, where: str) -> str:
+        if type(value) is not str:
+            raise _wrong(value, where, "text")
+        return value
 
-def flag() -> Schema:
-    """Accept true and false."""
-    return _instance(bool, "true or false")
+    return accept
 
 
 def anything() -> Schema:
@@ -140,15 +135,6 @@ def record(
             key: known[key](item, _inside(where, key)) if key in known else item
             for key, item in value.items()
         }
-
-    return accept
-
-
-def _instance(kind: type, words: str) -> Schema:
-    def accept(value: Any, where: str) -> Any:
-        if type(value) is not kind:
-            raise _wrong(value, where, words)
-        return value
 
     return accept
 

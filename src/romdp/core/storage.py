@@ -1,5 +1,7 @@
 """Files that are written completely or not at all: arrays and JSON, no pickle, with versions.
 
+A lock keeps two processes from working on one file or directory.
+
 What is written is flushed to the disk before it gets its name, and so is the directory that holds
 it: after a power cut there is the old file or the new one. Files carry a checksum of their content.
 """
@@ -24,7 +26,13 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
+from romdp.core.errors import (
+    InvalidInputError,
+    MisuseError,
+    ROMDPError,
+    StorageError,
+    WriteError,
+)
 
 _HEADER = "romdp"  # the entry of an .npz file that says what it is
 _CHECKSUM = "sha256"
@@ -33,14 +41,8 @@ _CHECKSUM = "sha256"
 # JSON that is nested too deeply.
 _DAMAGE: tuple[type[Exception], ...] = (
     *(ValueError, LookupError, TypeError, EOFError, RuntimeError, MemoryError, SyntaxError),
-    *(
-        ArithmeticError,
-        AttributeError,
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        tokenize.TokenError,
-    ),
+    *(ArithmeticError, AttributeError, zipfile.BadZipFile, zlib.error),
+    *(struct.error, tokenize.TokenError),
 )
 
 _Model = TypeVar("_Model")
@@ -119,7 +121,9 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        _refuse_special(target)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if not stat.S_ISREG(mode := target.lstat().st_mode):
+                raise OSError(f"it is {_kind_of(mode)}")
         with open(temporary, "xb") as file:
             write(file)
             file.flush()
@@ -139,13 +143,6 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
 def write_bytes(path: PathLike, content: bytes) -> None:
     """Write a file completely or not at all."""
     write_atomic(path, lambda file: file.write(content))
-
-
-def _refuse_special(target: Path) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        mode = target.lstat().st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(f"it is {_kind_of(mode)}")
 
 
 def _remove(path: Path) -> None:
@@ -178,6 +175,56 @@ def open_regular(path: PathLike) -> Iterator[BufferedReader]:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock file ``path`` while the context lasts.
+
+    The lock ends with the process, in whatever way it ends, so nothing has to be cleaned up after
+    a kill. Where the system or the file system knows no locks, nothing is locked.
+
+    Raises
+    ------
+    MisuseError
+        With the message ``busy``, if another process or thread holds the lock.
+    """
+    descriptor = _open(path)
+    try:
+        while not _hold(descriptor, busy, path):
+            os.close(descriptor)
+            descriptor = _open(path)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()  # still locked: whoever opened it meanwhile sees that it is gone
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    except OSError as error:
+        raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _hold(descriptor: int, busy: str, path: Path) -> bool:
+    """Lock an open file; False if it was removed by whoever held it before."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except BlockingIOError:
+        raise MisuseError(busy) from None
+    except FileNotFoundError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+
+
 def file_checksum(path: PathLike) -> str:
     """Return the SHA-256 of a file."""
     with open_regular(path) as file:
@@ -192,16 +239,16 @@ def write_json(path: PathLike, content: Any) -> None:
 
 def read_json(path: PathLike) -> Any:
     """Read a JSON file; a missing or damaged one is a clear error."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no number of JSON")
+
     with open_regular(path) as file:
         content = file.read()
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        return json.loads(content, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged: it is not JSON ({error})") from error
-
-
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
 
 
 def write_sealed(path: PathLike, content: Mapping[str, Any]) -> None:

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
-from romdp.core.locking import locked
-from romdp.core.storage import open_regular, read_json, write_bytes, write_json
+from romdp.core.storage import locked, open_regular, read_json, write_bytes, write_json
 from romdp.experiments.agents import check_installed
 from romdp.experiments.index import FILE, MOST_GROUPINGS, Contents, Index
 from romdp.experiments.specification import Experiment, RunSpec

@@ -11,8 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError, WriteError
-from romdp.core.locking import locked
-from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.storage import locked, read_arrays, write_arrays
 from romdp.core.validation import real_number
 
 _KIND, _VERSION = "checkpoint of a run", 2

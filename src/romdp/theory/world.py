@@ -1,19 +1,165 @@
-"""All constants and bounds of the paper for one world."""
+"""All constants and bounds of the paper for one world, as a table."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
+from romdp.exact.assumptions import Assumptions
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.theory.facts import Facts, Needs, all_rows
-from romdp.theory.magnitude import Magnitude
-from romdp.theory.regret import pomdp_diameter
-from romdp.theory.table import Table
-from romdp.theory.worst import OpenConstants, worst
+from romdp.theory.concentration import error_bound
+from romdp.theory.magnitude import Magnitude, Number
+from romdp.theory.rates import (
+    all_found,
+    epoch_length,
+    epoch_length_solved,
+    epochs_until,
+    first_grouped,
+    last_grouped,
+    samples_to_group,
+    samples_to_group_solved,
+    separating_samples,
+    separating_steps,
+    steps_until,
+)
+from romdp.theory.regret import corollary_bound, pomdp_bound, pomdp_diameter, ucrl_bound
+from romdp.theory.table import Row, Scalar, Table
+from romdp.theory.views import contraction_of_all, mixing_speed
+from romdp.theory.worst import OpenConstants, PolicyConstants, worst
+
+_SPECTRAL = "The spectral step, one number for each action"
+_RATES = "Until observations are grouped, in steps unless said otherwise"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What it takes to group an observation, as printed in ``app:clustering.rate``.
+
+    Attributes
+    ----------
+    samples, length, epochs, steps
+        N-bar(y), nu-bar(y), K-bar(y), and 4 A Y nu-bar(y).
+    """
+
+    samples: Magnitude
+    length: Magnitude
+    epochs: Magnitude
+    steps: Magnitude
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A world, what the paper assumes of it, the spectral constants, and what was chosen."""
+
+    world: ROMDP
+    assumed: Assumptions
+    worst: PolicyConstants
+    choices: OpenConstants
+    steps: int
+    c2: Magnitude
+    c2_note: str
+    pomdp_diameter: float
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """X, A and Y."""
+        return self.world.n_states, self.world.n_actions, self.world.n_observations
+
+    @property
+    def n_groups(self) -> int:
+        """What is left after the spectral step: X A at most (``lem:partial.cluster``)."""
+        n_states, n_actions, n_observations = self.sizes
+        return min(n_states * n_actions, n_observations)
+
+    @property
+    def gap(self) -> float:
+        """The gamma of ``cor:regret``: the larger of the two gaps, each of its worst action."""
+        return max(self.assumed.reward_gap, self.assumed.transition_gap)
+
+    @property
+    def gap_best(self) -> float:
+        """The same with each pair of states under its best action, as in the appendix."""
+        return max(self.assumed.reward_gap_best, self.assumed.transition_gap_best)
+
+    def needs(self, chance: float) -> Needs:
+        """Return what it takes to group an observation of the given chance in its state."""
+        return self.needs_of_samples(samples_to_group(self.c2, chance, self.choices.delta))
+
+    def needs_of_samples(self, samples: Number) -> Needs:
+        """Return what it takes to collect that many samples in one epoch."""
+        n_states, n_actions, n_observations = self.sizes
+        tau, alpha = self.assumed.return_time, self.worst.share
+        length = epoch_length(samples, tau, alpha, n_states, n_actions, self.choices.delta)
+        return Needs(
+            Magnitude.of(samples),
+            length,
+            epochs_until(length, n_actions, n_observations),
+            steps_until(length, n_actions, n_observations),
+        )
+
+    def solved_steps(self, chance: float) -> Magnitude:
+        """Return the steps until an observation is grouped, with the paper's slips mended."""
+        n_states, n_actions, n_observations = self.sizes
+        tau, alpha, delta = self.assumed.return_time, self.worst.share, self.choices.delta
+        samples = samples_to_group_solved(self.c2, chance, n_observations, delta)
+        length = epoch_length_solved(samples, tau, alpha, n_states, n_actions, delta)
+        return steps_until(length, n_actions, n_observations)
+
+    def first(self) -> Magnitude:
+        """Return N_first of ``eq:firstlast``."""
+        _, n_actions, n_observations = self.sizes
+        return first_grouped(
+            self.c2,
+            self.assumed.return_time,
+            self.assumed.smallest_emission,
+            float(self.world.observation_chance.max()),
+            n_actions,
+            n_observations,
+            self.choices.delta,
+        )
+
+    def last(self) -> Magnitude:
+        """Return N_last of ``eq:firstlast``."""
+        _, n_actions, n_observations = self.sizes
+        tau, smallest = self.assumed.return_time, self.assumed.smallest_emission
+        return last_grouped(self.c2, tau, smallest, n_actions, n_observations, self.choices.delta)
+
+    def separation(self, n_groups: int) -> tuple[Magnitude, Magnitude, Magnitude]:
+        """Return N_r with 56 and with 112, and N_p with 112 S; each pair uses its best action."""
+        _, n_actions, n_observations = self.sizes
+        assumed, delta = self.assumed, self.choices.delta
+
+        def steps(factor: float, gap: float) -> Magnitude:
+            samples = separating_samples(factor, gap, n_groups, n_actions, self.steps, delta)
+            tau, alpha = assumed.return_time, self.worst.share
+            return separating_steps(samples, tau, alpha, n_actions, n_observations, delta)
+
+        by_reward, by_move = assumed.reward_gap_best, assumed.transition_gap_best
+        return steps(56, by_reward), steps(112, by_reward), steps(112 * n_groups, by_move)
+
+    def found(self, gap: float) -> Magnitude:
+        """Return N_X of ``cor:regret``."""
+        _, n_actions, n_observations = self.sizes
+        tau, delta = self.assumed.return_time, self.choices.delta
+        return all_found(gap, tau, self.last(), self.n_groups, n_actions, n_observations, delta)
+
+    def regret(self, steps: float) -> dict[str, Magnitude]:
+        """Return every bound on the regret after that many steps."""
+        n_states, n_actions, n_observations = self.sizes
+        assumed, delta = self.assumed, self.choices.delta
+        narrow, wide = assumed.hidden_diameter, assumed.observable_diameter
+        found, sizes = self.found(self.gap), (n_states, n_observations)
+        return {
+            "SL-UCRL": corollary_bound(found, (narrow, wide), sizes, n_actions, steps, delta),
+            "UCRL2 on observations": ucrl_bound(wide, n_observations, n_actions, steps, delta),
+            "UCRL2 on hidden states": ucrl_bound(narrow, n_states, n_actions, steps, delta),
+            "POMDP": pomdp_bound(self.pomdp_diameter, n_states, n_actions, n_observations, steps),
+            "anything": Magnitude.of(steps),
+        }
 
 
 @dataclass(frozen=True)
@@ -115,4 +261,134 @@ def bounds(
     title = (
         f"Theory of {world!r}, delta = {delta:g}, N = {steps:,} steps. Policies: {found.policies}."
     )
-    return Theory(title, all_rows(facts), facts)
+    rows = (
+        *_world_rows(facts),
+        *_spectral_rows(facts),
+        *_rate_rows(facts),
+        *_separation_rows(facts),
+        *_regret_rows(facts),
+    )
+    return Theory(title, rows, facts)
+
+
+def _world_rows(facts: Facts) -> list[Row]:
+    row = partial(Row, "The world")
+    assumed, given = facts.assumed, facts.worst
+    n_states, n_actions, n_observations = facts.sizes
+    slow = given.mixing
+    everywhere = contraction_of_all(facts.world)
+    return [
+        row("X", n_states, "", "hidden states"),
+        row("A", n_actions, "", "actions"),
+        row("Y", n_observations, "", "observations"),
+        row("O_min", assumed.smallest_emission, "", "smallest emission probability"),
+        row("alpha_p", given.share, "eq:prob.action", "smallest P(a | x) where a is taken"),
+        row("tau_M", assumed.return_time, "cor:regret", "longest expected return, any policy"),
+        row("D_X", assumed.hidden_diameter, "", "diameter of the hidden MDP"),
+        row("D_Y", assumed.observable_diameter, "", "diameter of the observable MDP"),
+        row("D_pomdp", facts.pomdp_diameter, "Aux:deter", "diameter over (state, action)"),
+        row("gamma_r", assumed.reward_gap, "cor:regret", "reward gap, worst action"),
+        row("gamma_r (best)", assumed.reward_gap_best, "eq:rcluss", "reward gap, best action"),
+        row("gamma_p", assumed.transition_gap, "cor:regret", "transition gap, worst action"),
+        row("gamma_p (best)", assumed.transition_gap_best, "eq:rcluss", "the same, best action"),
+        row("theta (all policies)", everywhere, "lem:decomp", "with G = 1; useless if 1"),
+        row("G", slow.geometric_ergodicity if slow else None, "lem:decomp", "slowest policy"),
+        row("theta", slow.contraction if slow else None, "lem:decomp", "slowest policy"),
+        row("G / (1 - theta)", mixing_speed(slow), "lem:decomp", "slowest policy"),
+    ]
+
+
+def _spectral_rows(facts: Facts) -> list[Row]:
+    row = partial(Row, _SPECTRAL)
+    choices, lemma, condition = facts.choices, "lem:concentration", "eq:nl.condition1"
+    decomposition = "lem:tensor.decomposition"
+    actions = facts.worst.actions
+    first, threshold = (
+        f"C_1 = {choices.c1:g} assumed",
+        "g = {0.g:g}, epsilon = {0.epsilon:g} assumed",
+    )
+
+    def each(name: str) -> tuple[Scalar, ...]:
+        return tuple(getattr(action, name) if action else None for action in actions)
+
+    def error(constant: Magnitude) -> Magnitude:
+        return error_bound(constant, facts.world.n_observations, facts.steps, choices.delta)
+
+    errors = tuple(error(action.error_constant) if action else None for action in actions)
+    return [
+        row("omega_min", each("omega"), lemma, "smallest P(x | a)"),
+        row("X^(l) - rank(V_1)", each("missing_rank"), decomposition, "the method needs 0"),
+        row("sigma_min(V_1)", each("sigma_first"), lemma, "0 if the rank is not full"),
+        row("sigma_min(V_2)", each("sigma_second"), lemma),
+        row("sigma_min(V_3)", each("sigma_third"), lemma),
+        row("sigma_r(K_23)", each("sigma_pairs"), "eq:rankcondition"),
+        row("Theta", each("condition_factor"), condition, first),
+        row("N_bar", each("enough_samples"), condition, first),
+        row("N_0", each("rank_samples"), "sec:rank", threshold.format(choices)),
+        row("C_O", each("error_constant"), "eq:epst1"),
+        row("B_O^(l)", errors, "eq:epst1", "if all N samples had this action"),
+        row("C_2", facts.c2, "lem:decomp", facts.c2_note),
+        row("B_O", error(facts.c2), "eq:BO", "with C_2 and N samples; above 1 it says nothing"),
+    ]
+
+
+def _rate_rows(facts: Facts) -> list[Row]:
+    row, rate = partial(Row, _RATES), "app:clustering.rate"
+    smallest = facts.assumed.smallest_emission
+    largest = float(facts.world.observation_chance.max())
+    first, last = facts.needs(largest), facts.needs(smallest)
+    start = facts.needs_of_samples(facts.worst.needed)
+    mended = "slips of the paper mended"
+    return [
+        row("N_first", facts.first(), "eq:firstlast", "C_2 unsquared, as printed"),
+        row("N_last", facts.last(), "eq:firstlast", "C_2 unsquared, as printed"),
+        row("N_bar(y) first", first.samples, rate, "samples for the likeliest observation"),
+        row("N_bar(y) last", last.samples, rate, "samples for the rarest observation"),
+        row("nu_bar(y) first", first.length, "eq:v.condition", "length of an epoch"),
+        row("nu_bar(y) last", last.length, "eq:v.condition", "length of an epoch"),
+        row("K_first", first.epochs, rate, "epochs; for y_first (printed: y_last)"),
+        row("K_last", last.epochs, rate, "epochs"),
+        row("N_first (4 A Y nu)", first.steps, rate, "the appendix's form"),
+        row("N_last (4 A Y nu)", last.steps, rate, "the appendix's form"),
+        row("nu_bar_sm", start.length, rate, "epoch with N_bar + N_0 samples"),
+        row("K_sm", start.epochs, rate, "epochs until the spectral step works"),
+        row("N_sm", start.steps, rate, "steps until the spectral step works"),
+        row("N_first (valid)", max(first.steps, start.steps), rate, "not before N_sm"),
+        row("N_last (valid)", max(last.steps, start.steps), rate, "not before N_sm"),
+        row("N_first (solved)", facts.solved_steps(largest), rate, mended),
+        row("N_last (solved)", facts.solved_steps(smallest), rate, mended),
+    ]
+
+
+def _separation_rows(facts: Facts) -> list[Row]:
+    row, merge = partial(Row, _RATES), "app:further.clustering"
+    _, n_actions, n_observations = facts.sizes
+    rows = []
+    for n_groups, which in ((n_observations, "S = Y"), (facts.n_groups, "S = min(X A, Y)")):
+        r56, r112, p112 = facts.separation(n_groups)
+        epochs = n_actions * n_observations * Magnitude.of(max(0.0, min(r56, p112).log))
+        rows += [
+            row(f"N_r (56), {which}", r56, merge, "by rewards, factor 56 of N^r_a"),
+            row(f"N_r (112), {which}", r112, "eq:rcluss", "by rewards, factor 112"),
+            row(f"N_p (112), {which}", p112, merge, "by transitions, factor 112 S"),
+            row(f"K_r,p, {which}", epochs, merge, "epochs A Y log(min(N_r, N_p)), with 56"),
+        ]
+    found, best = facts.found(facts.gap), facts.found(facts.gap_best)
+    return [
+        *rows,
+        row("N_X", found, "cor:regret", "S = min(X A, Y), gap of the worst action"),
+        row("N_X (best)", best, "cor:regret", "the same, gap of the best action"),
+    ]
+
+
+def _regret_rows(facts: Facts) -> list[Row]:
+    words = {
+        "SL-UCRL": ("cor:regret", "with N_X above"),
+        "UCRL2 on observations": ("cor:regret", "34 D_Y Y sqrt(A N log(N / delta))"),
+        "UCRL2 on hidden states": ("cor:regret", "34 D_X X sqrt(A N log(N / delta))"),
+        "POMDP": ("Aux:deter", "D_pomdp X^(3/2) sqrt(A Y N), no constants, no logarithms"),
+        "anything": ("", "rewards lie in [0, 1]"),
+    }
+    heading = f"Regret after N = {facts.steps:,} steps, at most"
+    values = facts.regret(facts.steps)
+    return [Row(heading, name, values[name], *text) for name, text in words.items()]

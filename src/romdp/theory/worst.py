@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from romdp.core.errors import StructureError
@@ -145,16 +144,12 @@ def _collect(
                 worst[action] = new if old is None else _worse(old, new)
         mixing = next(view.mixing for view in policy if view is not None)
         settles = settles and mixing is not None
-        slowest = max((slowest, mixing), key=_slowness)
+        slowest = max((slowest, mixing), key=lambda m: -math.inf if m is None else mixing_speed(m))
     if not any(worst):
         nothing = View(world.n_states, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0)
         worst = [_constants(nothing, world.n_observations, choices)] * world.n_actions
         settles = False
     return PolicyConstants(policies, share, slowest if settles else None, tuple(worst))
-
-
-def _slowness(found: Mixing | None) -> float:
-    return -np.inf if found is None else mixing_speed(found)
 
 
 def _constants(view: View, n_observations: int, choices: OpenConstants) -> ActionConstants:
@@ -177,16 +172,11 @@ def _constants(view: View, n_observations: int, choices: OpenConstants) -> Actio
 
 
 def _worse(one: ActionConstants, other: ActionConstants) -> ActionConstants:
-    return ActionConstants(
-        omega=min(one.omega, other.omega),
-        sigma_first=min(one.sigma_first, other.sigma_first),
-        sigma_second=min(one.sigma_second, other.sigma_second),
-        sigma_third=min(one.sigma_third, other.sigma_third),
-        sigma_pairs=min(one.sigma_pairs, other.sigma_pairs),
-        error_constant=max(one.error_constant, other.error_constant),
-        condition_factor=max(one.condition_factor, other.condition_factor),
-        enough_samples=max(one.enough_samples, other.enough_samples),
-        rank_samples=max(one.rank_samples, other.rank_samples),
-        needed=max(one.needed, other.needed),
-        missing_rank=max(one.missing_rank, other.missing_rank),
-    )
+    """Return the worse of each quantity: the smaller omega or sigma, the larger of all others."""
+    worse = {
+        name: (min if name.startswith(("omega", "sigma")) else max)(
+            getattr(one, name), getattr(other, name)
+        )
+        for name in ActionConstants.__slots__
+    }
+    return ActionConstants(**worse)
