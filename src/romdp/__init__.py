@@ -10,6 +10,7 @@ from romdp.core.lazy import find_moved_modules, lazy
 from romdp.worlds.registration import await_gymnasium
 
 if TYPE_CHECKING:
+    from romdp import encoding as encoding
     from romdp import experiments as experiments
     from romdp import reports as reports
     from romdp import theory as theory
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from romdp.data.trajectory import Trajectory as Trajectory
     from romdp.data.triples import Triples as Triples
     from romdp.data.vocabulary import Vocabulary as Vocabulary
+    from romdp.encoding.encoder import Encoder as Encoder
     from romdp.exact.mdp import MDP as MDP
     from romdp.exact.romdp import ROMDP as ROMDP
     from romdp.experiments.tables import load_runs as load_runs

@@ -161,7 +161,7 @@ GOOD = {"observations": [0, 1, 2], "actions": [0, 1, 0]}
         ({"observations": [0, -1, 2]}, r"observations\[1\] is -1"),
         ({"observations": [0.5, 1, 2]}, "observations holds float64"),
         ({"observations": "abc"}, "observations holds"),
-        ({"observations": [[0, 1, 2]]}, r"observations has shape \(1, 3\)"),
+        ({"observations": [[0, 1, 2]]}, "actions has 3 entries and observations 1"),
         ({"observations": [0, 1, 2**63 - 1]}, r"observations\[2\] is 9223372036854775807"),
         ({"actions": [0, 1]}, "actions has 2 entries and observations 3"),
         ({"actions": 0}, r"actions has shape \(\)"),

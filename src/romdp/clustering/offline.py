@@ -1,17 +1,24 @@
 """Group the observations of a trajectory in one call."""
 
+import warnings
 from collections.abc import Callable
+
+import numpy as np
 
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.spectral import Spectral
+from romdp.clustering.vectors import find_states
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
+from romdp.encoding.encoder import Encoder
+from romdp.encoding.steps import Steps, following_rows
+from romdp.encoding.views import apply_features
 from romdp.planning.confidence import Hoeffding
 
 _MANY = 1000  # observations
@@ -54,13 +61,16 @@ def cluster(
     method: str | Clusterer = "likelihood",
     n_states: int | None = None,
     seed: Seed = 0,
+    *,
+    encoder: Encoder | None = None,
 ) -> Partition:
     """Group the observations of a trajectory.
 
     Parameters
     ----------
     seen
-        What was seen; see `Trajectory` and `simulate`.
+        What was seen; see `Trajectory` and `simulate`. If its observations are vectors, the rows
+        are grouped by the hidden states behind them.
     method
         ``"likelihood"`` (ours: needs the least data, any behaviour);
         ``"tensor"`` or ``"matrix"`` (`alg:spectral.learning` with our rank and bound: assumes
@@ -72,12 +82,15 @@ def cluster(
         rank for ``"tensor"`` and ``"matrix"``; ``"overlap"`` cannot do without it.
     seed
         The same seed gives the same grouping.
+    encoder
+        For vectors: how they are encoded, by default `Encoder` with the same seed.
 
     Returns
     -------
     Partition
         Observations that were never seen have no group (-1) under ``"likelihood"`` and groups
-        of their own under the others.
+        of their own under the others. Vectors that show no sign of hidden states are all one
+        group; a `UserWarning` says so.
 
     Examples
     --------
@@ -93,6 +106,8 @@ def cluster(
         if method not in METHODS:
             raise UnknownNameError("method", method, METHODS)
         method = METHODS[method](n_states)
+    if seen.vectors is not None:
+        return _cluster_rows(seen, method, generator(seed), encoder or Encoder(seed=seed))
     counts = Counts.from_trajectory(seen)
     refuse_unrepeated(counts, "the trajectory")
     evidence = Evidence(
@@ -102,3 +117,19 @@ def cluster(
     )
     start = Partition.singletons(seen.n_observations)
     return method.regroup(evidence, start, generator(seed))
+
+
+def _cluster_rows(
+    seen: Trajectory, method: Clusterer, rng: np.random.Generator, encoder: Encoder
+) -> Partition:
+    """Group the rows of a trajectory of vectors by their hidden states."""
+    assert seen.vectors is not None
+    if "triples" in method.needs:
+        raise InvalidInputError('codes of vectors are grouped by pair counts; use "likelihood"')
+    vectors = apply_features(encoder.features, seen.vectors)
+    following = following_rows(seen.lengths)
+    steps = Steps(vectors, seen.actions, seen.rewards, following, seen.n_actions)
+    decoder = find_states(steps, method, rng, encoder)
+    for note in decoder.notes:
+        warnings.warn(note, UserWarning, stacklevel=3)
+    return Partition(decoder.predict(seen.vectors))

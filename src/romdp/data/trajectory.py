@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.storage import read_model, write_arrays
 from romdp.core.validation import freeze, real_array, whole_array, whole_number
+from romdp.data.vectors import are_vectors, vector_array
 
 _KIND, _VERSION = "trajectory", 1
 _LARGEST = 2**62  # of an observation or action, so that adding one never overflows
@@ -29,7 +30,8 @@ class Trajectory:
     Parameters
     ----------
     observations, actions : array_like of int, shape (n_steps,)
-        What was seen, and what was then done.
+        What was seen, and what was then done. Observations may also be vectors, shape
+        (n_steps, d): ``vectors`` then holds them, and each row is an observation of its own.
     rewards : array_like, shape (n_steps,), optional
         What each step paid: any finite numbers.
     lengths : array_like of int, shape (n_episodes,), optional
@@ -55,6 +57,7 @@ class Trajectory:
     final_observations: NDArray[np.int64]
     n_observations: int
     n_actions: int
+    vectors: NDArray[Any] | None
 
     def __init__(
         self,
@@ -69,6 +72,15 @@ class Trajectory:
     ) -> None:
         last_observation = _last("n_observations", n_observations)
         last_action = _last("n_actions", n_actions)
+        vectors = None
+        if are_vectors(observations):
+            vectors = vector_array(observations, "observations")
+            observations = np.arange(len(vectors))
+            if n_observations is not None or final_observations is not None:
+                raise InvalidInputError(
+                    "observations are vectors, each an observation of its own; leave out "
+                    "n_observations and final_observations"
+                )
         seen = whole_array(observations, "observations", ("n_steps",), 0, last_observation)
         n_steps = len(seen)
         _check_length(actions, "actions", n_steps)
@@ -97,6 +109,7 @@ class Trajectory:
             final_observations=final,
             n_observations=int(n_observations or max(seen.max(), final.max()) + 1),
             n_actions=int(n_actions or taken.max() + 1),
+            vectors=vectors,
         )
 
     def _set(self, **fields: Any) -> None:
@@ -167,6 +180,7 @@ class Trajectory:
                 final_observations=self.final_observations[i : i + 1],
                 n_observations=self.n_observations,
                 n_actions=self.n_actions,
+                vectors=None if self.vectors is None else self.vectors[steps],
             )
             yield episode
 
@@ -190,6 +204,8 @@ class Trajectory:
             raise InvalidInputError(
                 f"trajectories[{bare}] has no rewards but others do; all or none must have them"
             )
+        if any(part.vectors is not None for part in parts):
+            return cls._concatenate_vectors(parts, np.concatenate(rewards) if rewards else None)
         joined = object.__new__(cls)
         joined._set(
             observations=np.concatenate([part.observations for part in parts]),
@@ -199,20 +215,40 @@ class Trajectory:
             final_observations=np.concatenate([part.final_observations for part in parts]),
             n_observations=max(part.n_observations for part in parts),
             n_actions=max(part.n_actions for part in parts),
+            vectors=None,
         )
         return joined
+
+    @classmethod
+    def _concatenate_vectors(
+        cls, parts: "list[Trajectory]", rewards: NDArray[np.float64] | None
+    ) -> "Trajectory":
+        vectors = [part.vectors for part in parts if part.vectors is not None]
+        if len(vectors) < len(parts) or len({some.shape[1] for some in vectors}) > 1:
+            raise InvalidInputError(
+                "all trajectories must have vectors of the same length, or none"
+            )
+        return cls(
+            np.concatenate(vectors),
+            np.concatenate([part.actions for part in parts]),
+            rewards,
+            np.concatenate([part.lengths for part in parts]),
+            n_actions=max(part.n_actions for part in parts),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trajectory to one ``.npz`` file."""
         arrays: dict[str, NDArray[Any]] = {
-            "observations": self.observations,
+            "observations": self.observations if self.vectors is None else self.vectors,
             "actions": self.actions,
             "lengths": self.lengths,
-            "final_observations": self.final_observations,
         }
         if self.rewards is not None:
             arrays["rewards"] = self.rewards
-        facts = {"n_observations": self.n_observations, "n_actions": self.n_actions}
+        facts = {"n_actions": self.n_actions}
+        if self.vectors is None:
+            arrays["final_observations"] = self.final_observations
+            facts["n_observations"] = self.n_observations
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
     @classmethod
@@ -232,6 +268,10 @@ class Trajectory:
             same_rewards = self.rewards is other.rewards
         else:
             same_rewards = np.array_equal(self.rewards, other.rewards)
+        if (self.vectors is None) != (other.vectors is None):
+            return False
+        if self.vectors is not None and not np.array_equal(self.vectors, other.vectors):  # type: ignore[arg-type]
+            return False
         return (
             same_rewards
             and np.array_equal(self.observations, other.observations)
@@ -243,9 +283,12 @@ class Trajectory:
     __hash__ = None  # type: ignore[assignment]  # equal by content, and too long to hash
 
     def __repr__(self) -> str:
+        seen = f"{self.n_observations:,} observations"
+        if self.vectors is not None:
+            seen = f"vectors of {self.vectors.shape[1]} numbers"
         return (
             f"Trajectory({self.n_steps:,} steps, {self.n_episodes:,} "
-            f"episode{'' if self.n_episodes == 1 else 's'}, {self.n_observations:,} observations, "
+            f"episode{'' if self.n_episodes == 1 else 's'}, {seen}, "
             f"{self.n_actions} actions, {'no' if self.rewards is None else 'with'} rewards)"
         )
 

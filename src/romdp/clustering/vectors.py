@@ -1,0 +1,145 @@
+"""Hidden states behind vectors: encode, group the codes, decode."""
+
+import numpy as np
+
+from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.likelihood import Likelihood
+from romdp.core.validation import freeze
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.encoding.decoder import StateDecoder, teach
+from romdp.encoding.encoder import Encoder
+from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.scoring import score
+from romdp.encoding.steps import Steps
+from romdp.encoding.views import Encoding
+
+_FEW_VISITS = 5  # steps per code
+_UNSURE = 0.7  # mean certainty below which a state cannot be told from the others
+_WORSE = -1.0  # standard errors: a decoder is kept unless it predicts held-out steps worse
+
+
+def find_states(
+    steps: Steps,
+    clusterer: Clusterer,
+    rng: np.random.Generator,
+    encoder: Encoder | None = None,
+    previous: Encoding | None = None,
+) -> StateDecoder:
+    """Find the hidden states behind vectors.
+
+    Parameters
+    ----------
+    steps
+        What was seen.
+    clusterer
+        Groups the codes, and states that behave alike.
+    rng
+        Draws samples and starts.
+    encoder
+        Learns codes; by default an `Encoder` as it is.
+    previous
+        Codes that were learned before from fewer steps.
+    """
+
+    def quick(some: Steps, codes: Ints) -> Ints:
+        counts = _count(some, codes, int(codes.max()) + 1)
+        evidence = Evidence(counts, step=counts.n_steps + 1)
+        start = Partition.singletons(counts.n_observations)
+        return np.maximum(clusterer.regroup(evidence, start, rng).labels, 0)
+
+    encoding = (encoder or Encoder()).learn(steps, previous, quick)
+    notes = _notes_on_codes(encoding, steps)
+    if not encoding.is_signal:
+        nothing = np.zeros(encoding.n_codes, np.int64)
+        return StateDecoder(encoding, freeze(nothing), freeze(np.ones(len(nothing))), None, notes)
+    codes = encoding.codes(steps.vectors)
+    labels, certainty = _group(steps, codes, encoding.n_codes, clusterer, rng)
+    states = labels[codes]
+    plain = StateDecoder(encoding, freeze(labels), freeze(certainty), None, notes)
+    if encoding.view == "apart" or plain.n_states == 1:
+        return _noted(plain, steps)
+
+    def regroup(some: Steps, states: Ints) -> Ints:
+        found, _ = _group(some, states, int(states.max()) + 1, clusterer, rng)
+        return found[states]
+
+    linear, judged = teach(steps, states, plain.n_states, encoding.teaching_map, rng, regroup)
+    part = steps.first(len(judged))
+    before, after = (
+        score(some, part.actions, part.rewards, part.next_codes(some))
+        for some in (states[: len(judged)], judged)
+    )
+    fewer = len(linear.bias) < plain.n_states
+    if after.exceeds(before) < (2 * _WORSE if fewer else _WORSE):
+        return _noted(plain, steps)
+    taught = StateDecoder(encoding, plain.states, plain.certainty_of_code, linear, notes)
+    return _noted(taught, steps)
+
+
+def _group(
+    steps: Steps, codes: Ints, n_codes: int, clusterer: Clusterer, rng: np.random.Generator
+) -> tuple[Ints, Floats]:
+    """Group codes; those that never occur join the first group."""
+    counts = _count(steps, codes, n_codes)
+    if isinstance(clusterer, Likelihood):
+        fit = clusterer.fit(counts, rng)
+        partition, certainty = fit.partition, fit.certainty
+    else:
+        evidence = Evidence(counts, step=counts.n_steps + 1)
+        partition = clusterer.regroup(evidence, Partition.singletons(n_codes), rng)
+        certainty = np.ones(n_codes)
+    labels = np.maximum(partition.labels, 0)
+    return labels, np.nan_to_num(certainty, nan=0.0)
+
+
+def _count(steps: Steps, codes: Ints, n_codes: int) -> Counts:
+    cuts = np.flatnonzero(steps.following != np.arange(1, steps.n_steps + 1))
+    lengths = np.diff(np.append(-1, cuts))
+    rewards = steps.rewards
+    if rewards is not None and rewards.min() == rewards.max():
+        rewards = None
+    seen = Trajectory(
+        codes, steps.actions, rewards, lengths, n_observations=n_codes, n_actions=steps.n_actions
+    )
+    return Counts.from_trajectory(seen)
+
+
+def _notes_on_codes(encoding: Encoding, steps: Steps) -> tuple[str, ...]:
+    notes = []
+    if not encoding.is_signal:
+        notes.append(
+            "No signal: in no view of the vectors do actions change what follows, or rewards "
+            "differ, more than by chance. Nothing was grouped: all vectors are one state"
+        )
+    if steps.n_steps < _FEW_VISITS * encoding.n_codes:
+        notes.append(
+            f"Few visits: there are {steps.n_steps:,} steps for {encoding.n_codes:,} codes; states "
+            "that were met only a few times may be wrong"
+        )
+    return tuple(notes)
+
+
+def _noted(decoder: StateDecoder, steps: Steps) -> StateDecoder:
+    """Add a note on states that cannot be told from others."""
+    part = steps.first(20_000)
+    states, certainty = decoder.predict(part.vectors), decoder.certainty(part.vectors)
+    n = np.bincount(states, minlength=decoder.n_states)
+    mean = np.bincount(states, certainty, decoder.n_states) / np.maximum(n, 1)
+    unsure = np.flatnonzero((mean < _UNSURE) & (n > 0))
+    if not len(unsure):
+        return decoder
+    which = ", ".join(str(state) for state in unsure[:5])
+    note = (
+        f"Doubtful states: vectors of {len(unsure)} of {decoder.n_states} states ({which}) are "
+        f"placed with a certainty below {_UNSURE:.0%} on average; they may not be told apart by "
+        "what is seen"
+    )
+    return StateDecoder(
+        decoder.encoding,
+        decoder.states,
+        decoder.certainty_of_code,
+        decoder.linear,
+        (*decoder.notes, note),
+    )

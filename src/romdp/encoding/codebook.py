@@ -1,0 +1,286 @@
+"""Codebooks: the few points that stand for many vectors."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.validation import freeze
+from romdp.encoding.moments import Floats, Ints
+
+_BLOCK = 4096  # rows that are compared with all codes together
+_SAMPLE = 3000  # rows that a radius is learned from
+_MOST_APART = 800  # codes that lie apart from each other
+_ROUNDS = 4  # of k-means, each in the coordinates that the last one whitened
+_STILL = 0.003  # smallest variance inside a code, where that of all vectors is 1
+_STANDARD_DEVIATIONS = 5.5  # from its code within which a vector belongs to it
+_AGREEMENT = 12  # rounds in which codes and the distances to them come to agree
+_RADII = 40  # that are tried, each 1.3 times the last
+_SEVERAL = 4  # vectors that a code must have for its distances to count
+_NORMAL = 1.4826  # the standard deviation of normal numbers over their median absolute deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """Points in space; the code of a vector is the number of the nearest one.
+
+    Attributes
+    ----------
+    points
+        Shape (n_codes, d).
+    sizes
+        How many vectors each point stands for.
+    radius, slack
+        A vector belongs to a code of n vectors if its squared distance is at most
+        ``radius * (1 + 1/n) + slack``. Infinite where the nearest code is taken however far it is.
+    """
+
+    points: Floats
+    sizes: Floats
+    radius: float = np.inf
+    slack: float = 0.0
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes."""
+        return len(self.points)
+
+    @property
+    def grows(self) -> bool:
+        """Whether a vector may lie too far from every code to have one."""
+        return bool(np.isfinite(self.radius))
+
+    def nearest(self, vectors: Floats) -> tuple[Ints, Floats]:
+        """Return the nearest code of each vector and its squared distance."""
+        codes, distances = np.empty(len(vectors), np.int64), np.empty(len(vectors))
+        half = 0.5 * (self.points**2).sum(axis=1)
+        for start in range(0, len(vectors), _BLOCK):
+            rows = vectors[start : start + _BLOCK]
+            near = half - rows @ self.points.T
+            best = near.argmin(axis=1)
+            codes[start : start + _BLOCK] = best
+            least = 2 * near[np.arange(len(rows)), best] + (rows**2).sum(axis=1)
+            distances[start : start + _BLOCK] = np.maximum(least, 0.0)
+        return codes, distances
+
+    def covers(self, codes: Ints, distances: Floats) -> NDArray[np.bool_]:
+        """Say which vectors belong to their nearest code."""
+        inside: NDArray[np.bool_] = distances <= (
+            self.radius * (1 + 1 / np.maximum(self.sizes[codes], 1)) + self.slack
+        )
+        return inside
+
+    def grown(self, vector: Floats) -> "Codebook":
+        """Return a codebook with one code more."""
+        points = np.vstack([self.points, vector])
+        return replace(self, points=freeze(points), sizes=freeze(np.append(self.sizes, 1.0)))
+
+
+def k_means(vectors: Floats, n_codes: int, rng: np.random.Generator) -> Codebook:
+    """Find so many codes by scikit-learn's mini-batch k-means; empty ones are left out."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    n_codes = min(n_codes, len(vectors))
+    found = MiniBatchKMeans(
+        n_codes,
+        n_init=1,
+        batch_size=max(1024, 2 * n_codes),
+        random_state=int(rng.integers(2**31)),
+        reassignment_ratio=0.0,
+    ).fit(vectors)
+    points = np.asarray(found.cluster_centers_, np.float64)
+    return _tidy(Codebook(points, np.ones(len(points))), vectors)
+
+
+def _tidy(codebook: Codebook, vectors: Floats) -> Codebook:
+    """Leave out codes without vectors and count the others."""
+    sizes = np.bincount(codebook.nearest(vectors)[0], minlength=codebook.n_codes)
+    kept = sizes > 0
+    points = codebook.points[kept]
+    return replace(codebook, points=freeze(points), sizes=freeze(sizes[kept].astype(np.float64)))
+
+
+@kernel
+def lead(
+    vectors: NDArray[np.float64], radius: float, slack: float, most: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], int]:
+    """Walk through the vectors; one too far from every code so far begins a new one.
+
+    Codes are the running means of their vectors. Returns points, sizes, the code of each vector
+    and the number of codes.
+    """
+    n, d = vectors.shape
+    points, sizes = np.zeros((most, d)), np.zeros(most)
+    codes = np.zeros(n, np.int64)
+    n_codes = 0
+    for t in range(n):
+        best, least = -1, np.inf
+        for k in range(n_codes):
+            distance = 0.0
+            for j in range(d):
+                gap = vectors[t, j] - points[k, j]
+                distance += gap * gap
+                if distance > least:
+                    break
+            if distance < least:
+                best, least = k, distance
+        far = best < 0 or least > radius * (1 + 1 / sizes[best]) + slack
+        if far and n_codes < most:
+            points[n_codes] = vectors[t]
+            sizes[n_codes] = 1.0
+            codes[t] = n_codes
+            n_codes += 1
+        else:
+            sizes[best] += 1.0
+            codes[t] = best
+            for j in range(d):
+                points[best, j] += (vectors[t, j] - points[best, j]) / sizes[best]
+    return points, sizes, codes, n_codes
+
+
+def whiten_within(vectors: Floats, codes: Ints) -> Floats:
+    """Return the matrix after which vectors have covariance one around the means of their codes."""
+    sizes = np.bincount(codes)
+    means = np.zeros((len(sizes), vectors.shape[1]))
+    np.add.at(means, codes, vectors)
+    means /= np.maximum(sizes, 1)[:, None]
+    several = sizes[codes] > 1
+    own = sizes[codes[several]]
+    residuals = (vectors[several] - means[codes[several]]) * np.sqrt(own / (own - 1.0))[:, None]
+    covariance = residuals.T @ residuals / max(1, len(residuals))
+    values, axes = np.linalg.eigh(covariance)
+    matrix: Floats = axes / np.sqrt(np.maximum(values, _STILL))
+    return matrix
+
+
+def codes_apart(
+    vectors: Floats, rng: np.random.Generator, previous: Floats | None = None
+) -> list[tuple[Floats, Codebook]]:
+    """Find codes that lie clearly apart, however rare they are, and the space in which they do.
+
+    The space is one in which vectors have covariance one around their codes. It is found from the
+    codes, and the codes from it, so the result depends on the start: there are several.
+
+    Parameters
+    ----------
+    vectors
+        Whitened vectors.
+    rng
+        Draws samples and starts.
+    previous
+        A matrix into a space in which codes were apart before.
+
+    Returns
+    -------
+    For each start that led to codes that are apart: the matrix into the space and the codes there.
+    """
+    sample = vectors[np.sort(rng.choice(len(vectors), min(_SAMPLE, len(vectors)), replace=False))]
+    starts = [_from_plateau(sample, rng), _from_fragments(sample, rng)]
+    if previous is not None:
+        starts.append((previous, *_expected_reach(previous.shape[1])))
+    found = []
+    for start in starts:
+        if start is None:
+            continue
+        matrix, radius, slack = start
+        reach = _learn_reach(np.ascontiguousarray(sample @ matrix), radius, slack)
+        if reach is None or not reach.is_apart:
+            continue
+        space = np.ascontiguousarray(vectors @ matrix)
+        points, sizes, _, n_codes = lead(space, reach.radius, reach.slack, _MOST_APART)
+        if n_codes < _MOST_APART:
+            book = Codebook(points[:n_codes], sizes[:n_codes], reach.radius, reach.slack)
+            found.append((matrix, _tidy(book, space)))
+    return found
+
+
+def _expected_reach(size: int) -> tuple[float, float]:
+    """Return radius and slack of normal vectors with covariance one."""
+    return float(size), _STANDARD_DEVIATIONS * float(np.sqrt(2 * size))
+
+
+def _from_fragments(sample: Floats, rng: np.random.Generator) -> tuple[Floats, float, float]:
+    """Whiten within the codes of k-means, a few times: for many codes among much noise."""
+    matrix = np.eye(sample.shape[1])
+    for _ in range(_ROUNDS):
+        space = sample @ matrix
+        found = k_means(space, min(100, len(space) // 15 + 1), rng)
+        matrix = matrix @ whiten_within(space, found.nearest(space)[0])
+    return (matrix, *_expected_reach(matrix.shape[1]))
+
+
+def _from_plateau(sample: Floats, rng: np.random.Generator) -> tuple[Floats, float, float] | None:
+    """Whiten within the codes of the radius that hardly matters: for few codes, clearly apart.
+
+    Where vectors form clusters, many radii between the size of a cluster and the distance between
+    two give the same codes.
+    """
+    some = sample[rng.choice(len(sample), min(400, len(sample)), replace=False)]
+    nearest = np.sort(_squares(some, sample), axis=1)[:, 1]
+    radius, sizes = max(0.5 * float(np.median(nearest)), 1e-12), list[int]()
+    best: tuple[float, Ints] | None = None
+    small = np.ascontiguousarray(some)
+    for _ in range(_RADII):
+        _, _, codes, n_codes = lead(small, radius, 0.0, _MOST_APART)
+        sizes.append(n_codes)
+        if n_codes == 1:
+            break
+        steady = sizes[-2] / n_codes if len(sizes) > 1 else np.inf
+        if n_codes <= len(small) // _SEVERAL and (best is None or steady < best[0]):
+            best = (float(steady), codes)
+        radius *= 1.3
+    if best is None:
+        return None
+    matrix = whiten_within(small, best[1])
+    return (matrix, *_expected_reach(matrix.shape[1]))
+
+
+def _squares(left: Floats, right: Floats) -> Floats:
+    """Return the squared distances between all rows."""
+    squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
+    distances: Floats = np.maximum(squares, 0.0)
+    return distances
+
+
+@dataclass(frozen=True, eq=False)
+class _Reach:
+    """How far vectors lie from their codes, and whether most are out of reach of a second code."""
+
+    radius: float
+    slack: float
+    codes: Ints
+    is_apart: bool
+
+
+def _learn_reach(space: Floats, radius: float, slack: float) -> _Reach | None:
+    """Learn how far vectors lie from their codes, until codes and distances agree."""
+    for _ in range(_AGREEMENT):
+        points, _, _, n_codes = lead(space, radius, slack, _MOST_APART)
+        codes, _ = Codebook(points[:n_codes], np.ones(n_codes)).nearest(space)
+        sizes = np.bincount(codes, minlength=n_codes)
+        typical = sizes[codes] >= _SEVERAL
+        if n_codes == _MOST_APART or typical.mean() < 0.2:
+            radius, slack = 1.7 * radius, 1.7 * slack
+            continue
+        means = np.zeros((n_codes, space.shape[1]))
+        np.add.at(means, codes, space)
+        means /= np.maximum(sizes, 1)[:, None]
+        own = sizes[codes[typical]]
+        distances = ((space - means[codes])[typical] ** 2).sum(axis=1) * own / (own - 1)
+        middle = float(np.median(distances))
+        spread = _STANDARD_DEVIATIONS * _NORMAL * float(np.median(np.abs(distances - middle)))
+        settled = abs(middle - radius) < 0.01 * radius and abs(spread - slack) < 0.05 * slack
+        radius, slack = middle, spread
+        if settled:
+            break
+    if n_codes == _MOST_APART or typical.mean() < 0.2 or radius <= 0:
+        return None
+    large = np.flatnonzero(sizes >= _SEVERAL)
+    mine = np.isin(codes, large)
+    if len(large) < 2 or mine.mean() < 0.5:
+        return _Reach(radius, slack, codes, is_apart=False)
+    others = _squares(space[mine], means[large])
+    others[np.arange(len(others)), np.searchsorted(large, codes[mine])] = np.inf
+    between = (others.min(axis=1) < radius + slack).mean()
+    return _Reach(radius, slack, codes, is_apart=bool(between < 0.4))

@@ -1,0 +1,391 @@
+"""Ways to look at vectors, and the one whose codes predict best.
+
+A view is a linear map of the vectors and a codebook in the space that it leads to. Which view is
+right depends on the data: where codes lie apart as they are, any map would only blur them; where
+most of a vector is noise, only the directions that actions and rewards depend on show the states.
+No rule tells beforehand, so every view is tried and `romdp.encoding.scoring` decides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.errors import InvalidInputError
+from romdp.core.stored import Stored
+from romdp.core.validation import freeze
+from romdp.data.vectors import vector_array
+from romdp.encoding.codebook import Codebook, codes_apart, k_means
+from romdp.encoding.directions import (
+    Directions,
+    LinearMap,
+    action_directions,
+    mean_and_scale,
+    partly_whitening,
+    whitening,
+)
+from romdp.encoding.moments import Floats, Ints, Moments
+from romdp.encoding.scoring import Score, score
+from romdp.encoding.steps import Steps
+
+VIEWS = ("plain", "standard", "white", "actions", "apart")
+"""As the vectors are; with columns of variance one; whitened; the directions that actions and
+rewards depend on; and codes that lie apart in a space where each has covariance one."""
+
+_MOST_FEATURES = 1024  # longer vectors are mapped to their leading principal components first
+_MOST_COMPONENTS = 256
+_SAMPLE = 20_000  # rows that codes are found in
+_SCORED = 50_000  # rows that views are compared on
+_HOPELESS = 0.3  # share of the best score of codes, below which codes are not grouped
+_AS_GOOD = 1.5  # standard errors between two views that predict equally well
+_MOST_CODES, _ROWS_PER_CODE = 400, 10
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What an `Encoder` learned: from a vector to a code. It never changes.
+
+    Attributes
+    ----------
+    view
+        The name of the view that won.
+    map
+        The view's linear map.
+    codebook
+        The codes in the view's space.
+    teaching_map
+        The map into the space in which decoders are fitted.
+    scores
+        The held-out score and its standard error, in nats per step, of every view that was tried.
+    rank
+        How many directions actions and rewards depend on.
+    strengths, noise
+        The singular values behind the rank, and the largest one that chance gave.
+    is_signal
+        Whether the codes predict anything that actions do, or rewards.
+    constant
+        Numbers of the columns that never vary.
+    features
+        What vectors go through first: the argument of the `Encoder`.
+    """
+
+    view: str
+    map: LinearMap
+    codebook: Codebook
+    teaching_map: LinearMap
+    scores: Mapping[str, tuple[float, float]]
+    rank: int
+    strengths: Floats
+    noise: float
+    is_signal: bool
+    constant: tuple[int, ...] = ()
+    features: Any = None
+
+    @property
+    def n_features(self) -> int:
+        """The length of a vector."""
+        return len(self.map.center)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes."""
+        return self.codebook.n_codes
+
+    def prepare(self, vectors: ArrayLike) -> NDArray[Any]:
+        """Check vectors of a user and put them through ``features``."""
+        rows = apply_features(self.features, vector_array(vectors))
+        if rows.shape[1] != self.n_features:
+            raise InvalidInputError(
+                f"vectors have {rows.shape[1]} numbers each; those that were learned from have "
+                f"{self.n_features}"
+            )
+        return rows
+
+    def codes(self, vectors: NDArray[Any]) -> Ints:
+        """Return the code of each vector that was prepared."""
+        return np.concatenate([self.codebook.nearest(self.map(rows))[0] for rows in cut(vectors)])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as arrays, for a file."""
+        names = list(self.scores)
+        return {
+            "map_center": self.map.center,
+            "map_matrix": self.map.matrix,
+            "points": self.codebook.points,
+            "sizes": self.codebook.sizes,
+            "reach": np.array([self.codebook.radius, self.codebook.slack]),
+            "teaching_center": self.teaching_map.center,
+            "teaching_matrix": self.teaching_map.matrix,
+            "scores": np.array([self.scores[name] for name in names]).reshape(-1, 2),
+            "scored": np.array([VIEWS.index(name) for name in names], np.int64),
+            "view": np.array(VIEWS.index(self.view), np.int64),
+            "rank": np.array(self.rank, np.int64),
+            "strengths": self.strengths,
+            "noise": np.array(self.noise),
+            "is_signal": np.array(self.is_signal, np.bool_),
+            "constant": np.array(self.constant, np.int64),
+            "has_features": np.array(self.features is not None, np.bool_),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: Any = None) -> Self:
+        """Read what `arrays` returned; what does not fit together is a `StorageError`.
+
+        ``features`` is the object that the `Encoder` was given, if there was one: no file holds it.
+        """
+        stored = Stored(arrays, "the encoder")
+        if bool(stored.take("has_features", (), np.bool_)) != (features is not None):
+            raise InvalidInputError(
+                "this encoder was fitted on features of the vectors, which no file holds; pass "
+                "the same object as features="
+                if features is None
+                else "this encoder was fitted on the vectors themselves; leave out features="
+            )
+        center = stored.real("map_center", (None,))
+        matrix = stored.real("map_matrix", (len(center), None))
+        points = stored.real("points", (None, matrix.shape[1]))
+        reach = stored.take("reach", (2,), np.float64)
+        teaching_center = stored.real("teaching_center", (len(center),))
+        teaching_matrix = stored.real("teaching_matrix", (len(center), None))
+        scored = stored.whole("scored", (None,), 0, len(VIEWS) - 1)
+        scores = stored.take("scores", (len(scored), 2), np.float64)
+        if not len(points) or np.isnan(reach).any():
+            stored.refuse("it has no codes")
+        encoding = cls(
+            view=VIEWS[stored.number("view", 0, len(VIEWS) - 1)],
+            map=LinearMap(freeze(center), freeze(matrix)),
+            codebook=Codebook(
+                freeze(points),
+                freeze(stored.real("sizes", (len(points),), 0.0)),
+                *(float(number) for number in reach),
+            ),
+            teaching_map=LinearMap(freeze(teaching_center), freeze(teaching_matrix)),
+            scores=_frozen_scores([VIEWS[i] for i in scored], scores),
+            rank=stored.number("rank", 0),
+            strengths=freeze(stored.real("strengths", (None,), 0.0)),
+            noise=float(stored.take("noise", (), np.float64)),
+            is_signal=bool(stored.take("is_signal", (), np.bool_)),
+            constant=tuple(stored.whole("constant", (None,), 0, len(center) - 1).tolist()),
+            features=features,
+        )
+        stored.finish()
+        return encoding
+
+
+def _frozen_scores(names: Sequence[str], numbers: Any) -> Mapping[str, tuple[float, float]]:
+    pairs = {name: (float(m), float(e)) for name, (m, e) in zip(names, numbers, strict=True)}
+    return MappingProxyType(pairs)
+
+
+def apply_features(features: Any, vectors: NDArray[Any]) -> NDArray[Any]:
+    """Put vectors through an object with ``transform``, or a function; None leaves them alone."""
+    if features is None:
+        return vectors
+    change = getattr(features, "transform", features)
+    return vector_array(np.asarray(change(vectors)), "what features returns")
+
+
+def cut(vectors: NDArray[Any]) -> list[NDArray[Any]]:
+    """Cut vectors into blocks of bounded memory; there is at least one."""
+    size = max(256, 2**22 // max(1, vectors.shape[1]))
+    return [vectors[start : start + size] for start in range(0, max(1, len(vectors)), size)]
+
+
+def reduction(steps: Steps, rng: np.random.Generator) -> LinearMap | None:
+    """Return a map of very long vectors to their leading principal components, None for others."""
+    d = steps.vectors.shape[1]
+    if d <= _MOST_FEATURES:
+        return None
+    most = min(steps.n_steps, 4 * _MOST_COMPONENTS)
+    rows = np.sort(rng.choice(steps.n_steps, most, replace=False))
+    sample = steps.vectors[rows].astype(np.float64)
+    center = sample.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(sample - center, full_matrices=False)
+    kept = (sizes > 1e-6 * max(sizes[0], 1e-300)) & (np.arange(len(sizes)) < _MOST_COMPONENTS)
+    return LinearMap(center, axes[kept].T)
+
+
+def count_moments(
+    steps: Steps, first: LinearMap | None, rng: np.random.Generator, moments: Moments | None = None
+) -> Moments:
+    """Add the steps to the moments, block by block."""
+    size = steps.vectors.shape[1] if first is None else first.matrix.shape[1]
+    moments = Moments(size, steps.n_actions) if moments is None else moments
+    for rows in steps.blocks():
+        following = steps.following[rows]
+        before, after = steps.vectors[rows], steps.vectors[np.maximum(following, 0)]
+        moments.add(
+            before.astype(np.float64) if first is None else first(before),
+            steps.actions[rows],
+            None if steps.rewards is None else steps.rewards[rows],
+            after.astype(np.float64) if first is None else first(after),
+            following >= 0,
+            following == -1,
+            rng,
+        )
+    return moments
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A view with its codebook, and how it scores."""
+
+    name: str
+    map: LinearMap
+    codebook: Codebook
+    score: Score
+
+
+def learn_encoding(
+    steps: Steps,
+    rng: np.random.Generator,
+    *,
+    views: Sequence[str] = VIEWS,
+    n_codes: int | None = None,
+    previous: Encoding | None = None,
+    features: Any = None,
+    group: Callable[[Steps, Ints], Ints] | None = None,
+) -> Encoding:
+    """Try the views and keep the one whose codes predict held-out steps best.
+
+    Parameters
+    ----------
+    steps
+        What was seen.
+    rng
+        Draws samples and starts.
+    views
+        Which of `VIEWS` to try.
+    n_codes
+        The number of codes of k-means; None grows with the square root of the number of steps.
+    previous
+        What was learned before from fewer steps: where its codes lay apart, its space is tried
+        again, so that codes that were found stay found.
+    features
+        What the vectors of ``steps`` have been through already.
+    group
+        Returns the group of every code, given steps and the code of every row. Views are then
+        compared by the groups of their codes: many codes predict worse than the few states behind
+        them, in the right view far more so than in a wrong one. None compares the codes.
+    """
+    first = reduction(steps, rng)
+    moments = count_moments(steps, first, rng)
+    white = whitening(moments)
+    found = action_directions(moments, white)
+    candidates = _candidates(steps, rng, first, moments, white, found, views, n_codes, previous)
+    if group is not None:
+        candidates = _score_groups(candidates, steps.first(_SCORED), group)
+    best = _choose(candidates)
+    _, scale = mean_and_scale(moments)
+    constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
+    scores = {
+        c.name: (c.score.mean, c.score.error)
+        for c in sorted(candidates, key=lambda c: c.score.mean)
+    }
+    return Encoding(
+        view=best.name,
+        map=best.map,
+        codebook=best.codebook,
+        teaching_map=_after(first, partly_whitening(moments)),
+        scores=MappingProxyType(scores),
+        rank=found.rank,
+        strengths=freeze(found.strengths),
+        noise=found.noise,
+        is_signal=best.score.is_signal,
+        constant=() if first is not None else tuple(constant.tolist()),
+        features=features,
+    )
+
+
+def _score_groups(
+    candidates: list[Candidate], steps: Steps, group: Callable[[Steps, Ints], Ints]
+) -> list[Candidate]:
+    """Score the groups of codes in place of the codes; hopeless views are left out."""
+    most = max(candidate.score.mean for candidate in candidates)
+    if not any(candidate.score.is_signal for candidate in candidates):
+        return candidates
+    grouped = []
+    for candidate in candidates:
+        if candidate.score.mean < _HOPELESS * most:
+            continue
+        codes = np.concatenate(
+            [candidate.codebook.nearest(candidate.map(rows))[0] for rows in cut(steps.vectors)]
+        )
+        groups = group(steps, codes)[codes]
+        mark = score(groups, steps.actions, steps.rewards, steps.next_codes(groups))
+        grouped.append(replace(candidate, score=mark))
+    return grouped
+
+
+def _choose(candidates: list[Candidate]) -> Candidate:
+    """Choose the view that predicts best; of those that predict as well, the one of least size."""
+    best = max(candidates, key=lambda candidate: candidate.score.mean)
+    if not best.score.is_signal:
+        return best
+    as_good = [c for c in candidates if best.score.exceeds(c.score) < _AS_GOOD or c is best]
+    return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
+
+
+def _after(first: LinearMap | None, then: LinearMap) -> LinearMap:
+    """Join two maps; the first may be missing."""
+    if first is None:
+        return LinearMap(freeze(then.center), freeze(then.matrix))
+    center = first.center + then.center @ np.linalg.pinv(first.matrix)
+    return LinearMap(freeze(center), freeze(first.matrix @ then.matrix))
+
+
+def _candidates(
+    steps: Steps,
+    rng: np.random.Generator,
+    first: LinearMap | None,
+    moments: Moments,
+    white: LinearMap,
+    found: Directions,
+    views: Sequence[str],
+    n_codes: int | None,
+    previous: Encoding | None,
+) -> list[Candidate]:
+    mean, scale = mean_and_scale(moments)
+    usable = scale > 1e-9 * max(float(scale.max(initial=0.0)), 1e-300)
+    inverse = np.where(usable, 1 / np.where(usable, scale, 1.0), 0.0)
+    overall = max(float(np.sqrt((scale**2).mean())), 1e-300)
+    maps = {
+        "plain": LinearMap(mean, np.diag(usable / overall)),
+        "standard": LinearMap(mean, np.diag(inverse)),
+        "white": white,
+        "actions": found.map,
+    }
+    if len(mean) == 1:
+        del maps["plain"], maps["white"]
+    n = steps.n_steps
+    most = max(2, min(_MOST_CODES, int(np.sqrt(n)), n // _ROWS_PER_CODE))
+    most = most if n_codes is None else min(n_codes, n)
+    sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
+    rows = steps.vectors[sample].astype(np.float64)
+    part = steps.first(_SCORED)
+    tried = []
+
+    def judge(name: str, linear: LinearMap, book: Codebook) -> None:
+        codes = np.concatenate([book.nearest(linear(some))[0] for some in cut(part.vectors)])
+        mark = score(codes, part.actions, part.rewards, part.next_codes(codes))
+        tried.append(Candidate(name, linear, book, mark))
+
+    for name, inner in maps.items():
+        if name in views and inner.matrix.any():
+            linear = _after(first, inner)
+            judge(name, linear, k_means(linear(rows), most, rng))
+    if "apart" in views and white.matrix.size:
+        linear = _after(first, white)
+        everything = linear(part.vectors.astype(np.float64))
+        before: Floats | None = None
+        if previous is not None and previous.view == "apart":
+            before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
+        for matrix, book in codes_apart(everything, rng, before):
+            judge("apart", _after(first, white.then(matrix)), book)
+    if not tried:  # nothing varies, or nothing is apart
+        linear = _after(first, maps["standard"])
+        judge("standard", linear, k_means(linear(rows), most, rng))
+    return tried

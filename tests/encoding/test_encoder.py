@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from encoding_worlds import accuracy, chain
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+import romdp
+from romdp.encoding import Encoder
+
+
+def fitted(seen, **settings):
+    return Encoder(**settings).fit(seen.vectors, actions=seen.actions, rewards=seen.rewards)
+
+
+def test_codes_of_clean_vectors_are_the_states():
+    seen = chain(3000)
+    codes = fitted(seen).predict(seen.vectors)
+    table = np.zeros((codes.max() + 1, 4))
+    np.add.at(table, (codes, seen.states), 1)
+    assert table.max(axis=1).sum() / len(codes) > 0.98
+
+
+def test_the_view_is_chosen_by_what_it_predicts():
+    seen = chain(6000, n_noise=12, rotate=True)
+    encoding = fitted(seen).encoding_
+    assert encoding.view in ("white", "actions", "apart")
+    assert encoding.scores[encoding.view][0] == max(mean for mean, _ in encoding.scores.values())
+    assert encoding.scores["plain"][0] < 0.5 * encoding.scores[encoding.view][0]
+
+
+def test_it_has_the_manners_of_scikit_learn():
+    encoder = Encoder(n_codes=5, seed=3)
+    twin = clone(encoder)
+    assert twin.get_params() == encoder.get_params()
+    assert repr(encoder) == "Encoder(n_codes=5, seed=3)"
+    assert encoder.set_params(n_codes=6).n_codes == 6
+    seen = chain(500)
+    shown = encoder.fit_transform(seen.vectors, actions=seen.actions)
+    assert shown.shape == (500, len(encoder.get_feature_names_out()))
+    assert encoder.n_features_in_ == 4
+    with pytest.raises(romdp.ROMDPError, match="no parameter 'codes'"):
+        encoder.set_params(codes=3)
+    with pytest.raises(romdp.ROMDPError, match="not fitted"):
+        twin.predict(seen.vectors)
+
+
+def test_names_of_columns_are_kept():
+    pandas = pytest.importorskip("pandas")
+    seen = chain(500)
+    frame = pandas.DataFrame(seen.vectors, columns=["a", "b", "c", "d"])
+    encoder = Encoder().fit(frame, actions=seen.actions)
+    assert encoder.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+
+
+def test_pictures_and_features_of_the_user():
+    seen = chain(600)
+    pictures = np.clip(100 * seen.vectors + 50, 0, 255).astype(np.uint8).reshape(600, 2, 2)
+    encoder = Encoder().fit(pictures, actions=seen.actions)
+    assert encoder.predict(pictures).shape == (600,)
+    scaler = StandardScaler().fit(seen.vectors)
+    encoder = Encoder(features=scaler).fit(seen.vectors, actions=seen.actions)
+    assert encoder.predict(seen.vectors).shape == (600,)
+    doubled = Encoder(features=lambda rows: np.hstack([rows, rows**2]))
+    doubled.fit(seen.vectors, actions=seen.actions)
+    assert doubled.encoding_.n_features == 8
+
+
+def test_a_saved_encoder_answers_the_same(tmp_path):
+    seen = chain(600)
+    encoder = fitted(seen)
+    encoder.save(tmp_path / "encoder.npz")
+    again = Encoder.load(tmp_path / "encoder.npz")
+    np.testing.assert_array_equal(again.predict(seen.vectors), encoder.predict(seen.vectors))
+    assert again.encoding_.scores == encoder.encoding_.scores
+    with pytest.raises(romdp.ROMDPError, match="leave out features"):
+        Encoder.load(tmp_path / "encoder.npz", features=StandardScaler())
+
+
+def test_the_same_seed_gives_the_same_codes():
+    seen = chain(800, n_noise=3)
+    np.testing.assert_array_equal(
+        fitted(seen).predict(seen.vectors), fitted(seen).predict(seen.vectors)
+    )
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (np.array([[0.0, np.nan], [1.0, 2.0]]), "column 1 holds nan in row 0"),
+        (np.array([[0.0, 1.0], [np.inf, 2.0]]), "column 0 holds inf in row 1"),
+        ([[1.0, 2.0], [3.0]], "row 1 has 1 numbers and row 0 has 2|different lengths"),
+        (np.arange(5), "shape"),
+        (np.empty((3, 0)), "nothing in it"),
+        ([["a", "b"], ["c", "d"]], "made of numbers"),
+    ],
+)
+def test_bad_vectors_are_refused_with_the_place(vectors, message):
+    with pytest.raises(romdp.ROMDPError, match=message):
+        Encoder().fit(vectors)
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(romdp.ROMDPError, match="did you mean 'white'"):
+        Encoder(views=["whyte"]).fit(np.random.default_rng(0).random((50, 2)))
+    encoder = Encoder().fit(np.random.default_rng(0).random((50, 2)))
+    with pytest.raises(romdp.ROMDPError, match="3 numbers each"):
+        encoder.predict(np.zeros((1, 3)))
+
+
+def test_more_columns_than_rows_and_constant_columns():
+    rng = np.random.default_rng(0)
+    vectors = np.hstack([rng.random((40, 60)), np.ones((40, 2))])
+    encoder = Encoder().fit(vectors, actions=rng.integers(2, size=40))
+    assert encoder.encoding_.constant == (60, 61)
+    assert np.isfinite(encoder.transform(vectors)).all()
+
+
+def test_rows_are_grouped_by_their_hidden_state():
+    seen = chain(6000, n_noise=8, rotate=True)
+    partition = romdp.cluster(romdp.Trajectory(seen.vectors, seen.actions, seen.rewards))
+    assert partition.n_observations == 6000
+    assert accuracy(np.asarray(partition.labels), seen.states) > 0.95
+
+
+def test_without_a_signal_nothing_is_grouped_and_a_warning_says_so():
+    rng = np.random.default_rng(1)
+    seen = romdp.Trajectory(rng.standard_normal((2000, 5)), rng.integers(3, size=2000))
+    with pytest.warns(UserWarning, match="No signal"):
+        assert romdp.cluster(seen).n_clusters == 1
