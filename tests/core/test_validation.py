@@ -71,11 +71,12 @@ def test_real_number_and_its_ends():
     assert real_number(np.float32(0.5), "d", 0, 1) == 0.5
     assert real_number(0, "d", 0, 1) == 0.0
     assert type(real_number(1, "d")) is float
-    for value, options in [(0, {"open_low": True}), (1, {"open_high": True})]:
+    for value, options, asked in [
+        (0, {"open_low": True}, "above 0 and at most 1"),
+        (1, {"open_high": True}, "at least 0 and below 1"),
+    ]:
         assert real_number(value, "d", 0, 1) == value
-        with pytest.raises(
-            InvalidInputError, match=f"d is {value}; pass a finite number above 0 and at most 1"
-        ):
+        with pytest.raises(InvalidInputError, match=f"d is {value}; pass a finite number {asked}"):
             real_number(value, "d", 0, 1, **options)
     with pytest.raises(InvalidInputError) as caught:
         real_number(2, "d", 0, 1, open_low=True)
