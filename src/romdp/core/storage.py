@@ -201,6 +201,20 @@ def locked(path: Path, busy: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def locked_directory(path: Path, *, exclusive: bool) -> Iterator[None]:
+    """Wait for a directory and hold it while the context lasts; ``exclusive`` lets in nobody else."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(ImportError, OSError):  # where locks are not known, nothing is locked
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)

@@ -9,8 +9,8 @@ finds the tables under either name.
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, Write
 from romdp.core.storage import (
     check_output,
     file_checksum,
+    locked_directory,
     open_regular,
     read_arrays,
     read_json,
@@ -60,7 +61,7 @@ def save_model(model: LatentModel, path: str | os.PathLike[str]) -> None:
     made = not target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
-        with _locked(target, exclusive=True):
+        with locked_directory(target, exclusive=True):
             _settle(target)
             try:
                 _write(model, target)
@@ -120,20 +121,6 @@ def _is_leftover(path: Path) -> bool:
 def is_model(path: str | os.PathLike[str]) -> bool:
     """Tell whether a directory looks like one that `save_model` wrote."""
     return (Path(path) / _FACTS).is_file()
-
-
-@contextmanager
-def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
-    """Keep others from replacing a model while it is read or written, where locks are known."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _settle(folder: Path) -> None:
@@ -292,7 +279,7 @@ def load_model(path: str | os.PathLike[str]) -> LatentModel:
     if not (folder / _FACTS).is_file():
         raise StorageError(f"{folder} holds no model: there is no {_FACTS} in it")
     try:
-        with _locked(folder, exclusive=False):
+        with locked_directory(folder, exclusive=False):
             facts, verified = _facts(folder)
             found = _find_tables(folder, facts.get("files"))
             arrays, _ = read_arrays(found[_COUNTS], KIND, _COUNTS_VERSION)
