@@ -203,7 +203,7 @@ def locked(path: Path, busy: str) -> Iterator[None]:
 
 @contextmanager
 def locked_directory(path: Path, *, exclusive: bool) -> Iterator[None]:
-    """Wait for a directory and hold it while the context lasts; ``exclusive`` lets in nobody else."""
+    """Wait for a directory and hold it while the context lasts, alone if ``exclusive``."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with suppress(ImportError, OSError):  # where locks are not known, nothing is locked
