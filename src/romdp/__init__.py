@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from romdp.data.vocabulary import Vocabulary as Vocabulary
     from romdp.encoding.encoder import Encoder as Encoder
     from romdp.exact.mdp import MDP as MDP
+    from romdp.exact.objectives import Objective as Objective
     from romdp.exact.romdp import ROMDP as ROMDP
     from romdp.experiments.tables import load_runs as load_runs
     from romdp.logs import HiddenStates as HiddenStates

@@ -120,7 +120,7 @@ def test_frozen_lake_is_played():
 def test_posterior_sampling_learns_frozen_lake():
     """The best policy earns a reward every sixth step, 667 in all; at this seed it finds it."""
     lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    run = romdp.play(romdp.PSRL(), lake, 4000, seed=0)
+    run = romdp.play(romdp.PSRL(objective="average"), lake, 4000, seed=0)
     assert run.reward[-1] > 100
 
 

@@ -8,13 +8,13 @@ rule). It thinks at the start of an epoch and then follows a fixed table observa
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.planners import Optimism, Planner
+from romdp.agents.planners import Optimism, Planner, goal_of
 from romdp.agents.stopping import Doubling, Stopping
 from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.simple import Singletons
@@ -26,7 +26,9 @@ from romdp.data.budget import Budget
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
+from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Plan
+from romdp.planning.means import mean_plan
 
 if TYPE_CHECKING:
     from romdp.worlds.simulator import Simulator
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
 _MOST_STEPS = 2**62  # so that sums of steps do not overflow
-_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps")
+_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "episode_start")
+
+_UNSTAGED = np.empty((0, 0), np.int64)
 
 # The plan where no observation has a group yet.
 _NOTHING = Plan(np.empty(0, np.int64), np.nan, 0.0, 0, np.empty(0), converged=True, gap=0.0)
@@ -99,10 +103,14 @@ class AgentState:
         What is left of the present epoch.
     recorder
         All counts, always up to date: the agent never plans on counts that lag behind.
+    objective
+        What the agent maximises here. An episodic objective is the average until an episode has
+        ended.
     """
 
     def __init__(self, agent: Agent, n_observations: int, n_actions: int, seed: Seed) -> None:
         self.agent = agent
+        self.objective = goal_of(agent.planner)
         self.seed = seed_sequence(seed)
         self.recorder = Recorder(n_observations, n_actions)
         self.partition = Partition.singletons(n_observations)
@@ -113,12 +121,55 @@ class AgentState:
         self.gain = np.nan
         self.sweeps = 0
         self.converged = True
+        self.staged = _UNSTAGED
+        self.episode_start = 0
         self.values = np.zeros(n_observations)
         self.table = np.zeros(n_observations, np.int64)
         self.budget = Budget.none(n_observations)
         self._watches = "triples" in agent.clusterer.needs
         if self._watches:
             self.recorder.watch_triples(self.partition.labels, self.table)
+
+    def expect_episodes(self, limit: int | None = None, zero_reward: float = 0.0) -> None:
+        """Say that episodes may end here, before the first step.
+
+        An agent without an objective of its own then maximises the reward of an episode.
+
+        Parameters
+        ----------
+        limit
+            The most steps that an episode can have, if known.
+        zero_reward
+            Which of the rewards that `learn` is told stands for a reward of 0.
+        """
+        planner = self.agent.planner
+        if hasattr(planner, "objective"):
+            goal = planner.objective or Objective("episodic")
+            self.objective = goal.within(limit, zero_reward)
+
+    @property
+    def goal(self) -> Objective:
+        """What is planned for now: the objective, or the average until an episode has ended."""
+        episodic = self.objective.kind == "episodic"
+        return AVERAGE if episodic and not self.recorder.has_ends else self.objective
+
+    def _planner(self) -> Planner:
+        """Return the planner with what it has to plan for."""
+        planner = self.agent.planner
+        if goal_of(planner) == self.goal:
+            return planner
+        changed: Planner = replace(planner, objective=self.goal)  # type: ignore[type-var]
+        return changed
+
+    def best_plan(self) -> Plan:
+        """Return the plan by the mean of what was learned, without exploring, on the groups.
+
+        Its values are in the units of the rewards that `learn` is told; under a discounted or
+        episodic objective they are sums in which the ``zero_reward`` of the objective counts 0.
+        """
+        if self.partition.n_clusters == 0:
+            return _NOTHING
+        return mean_plan(self._count(self.partition), self.goal)
 
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""
@@ -138,7 +189,7 @@ class AgentState:
         if partition.n_clusters > 0:
             counts = self._count(partition)
             visits = counts.visits
-            plan = agent.planner.plan(
+            plan = self._planner().plan(
                 counts,
                 self.step + 1,
                 self._rng(_PLANNER),
@@ -155,7 +206,8 @@ class AgentState:
             agent.stopping.eager,
         )
         if self._watches:
-            recorder.watch_triples(partition.labels, plan.policy)
+            first = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
+            recorder.watch_triples(partition.labels, first)
 
     def _count(self, partition: Partition) -> Counts:
         """Return the counts of the groups, by the rule of the agent."""
@@ -178,7 +230,9 @@ class AgentState:
         """
         labels, n_actions = self.partition.labels, self.recorder.n_actions
         self.gain, self.sweeps, self.converged = plan.gain, plan.sweeps, plan.converged
-        self.table = np.append(plan.policy, 0)[labels]  # -1, no group, reads the last entry
+        self.staged = plan.policy if plan.policy.ndim == 2 else _UNSTAGED
+        first = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
+        self.table = np.append(first, 0)[labels]  # -1, no group, reads the last entry
         self.values = np.append(plan.values, plan.values.max(initial=0.0))[labels]
         unseen = labels < 0
         if unseen.any():
@@ -194,6 +248,8 @@ class AgentState:
 
     def _values_of(self, partition: Partition) -> NDArray[np.float64]:
         """Carry the last values over to a new grouping: a warm start for the planner."""
+        if self.goal.is_average == bool(np.isnan(self.gain)):
+            return np.zeros(partition.n_clusters)  # the last plan had another objective
         if partition.is_identity:
             return self.values
         placed = partition.labels >= 0
@@ -204,20 +260,59 @@ class AgentState:
     def _rng(self, stream: int) -> np.random.Generator:
         return generator(self.seed, stream, self.epoch)
 
-    def must_think(self, observation: int) -> bool:
+    def must_think(self, observation: int, age: int | None = None) -> bool:
         """Whether the epoch is over when ``observation`` is met, or none has begun."""
-        return self.budget.is_over(observation)
+        action = self.action(observation, age) if self.staged.size else None
+        return self.budget.is_over(observation, action)
 
     def advance(self, simulator: "Simulator", steps: int) -> None:
         """Follow the table in a compiled world until the epoch is over or the steps are done."""
         done, _ = simulator.run(self.table, self.recorder, steps, self.budget)
         self.step += done
 
-    def learn(self, observation: int, action: int, reward: float, next_observation: int) -> None:
-        """Count one step; ``next_observation`` is -1 where it is not known."""
-        self.recorder.record(observation, action, reward, next_observation)
+    def action(self, observation: int, age: int | None = None) -> int:
+        """Return what to do at an observation.
+
+        Under a horizon it depends on ``age``, the steps since the episode began; by default those
+        since `learn` was last told of an end.
+        """
+        if self.staged.size:
+            group = int(self.partition.labels[observation])
+            if group >= 0:
+                age = self.step - self.episode_start if age is None else age
+                return int(self.staged[min(age, len(self.staged) - 1), group])
+        return int(self.table[observation])
+
+    def learn(
+        self,
+        observation: int,
+        action: int,
+        reward: float,
+        next_observation: int,
+        *,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> None:
+        """Count one step.
+
+        Parameters
+        ----------
+        observation, action, reward
+            What was seen, done and paid.
+        next_observation
+            What came next; -1 where that is not known. For the last step of an episode it is what
+            the restart shows.
+        terminated
+            The step ended the episode.
+        truncated
+            The episode was cut: no transition is counted.
+        """
+        following = -1 if truncated and not terminated else next_observation
+        self.recorder.record(observation, action, reward, following, terminated)
         self.budget.spend(observation, action)
         self.step += 1
+        if terminated or truncated:
+            self.episode_start = self.step
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold; later steps do not change it."""
@@ -231,6 +326,7 @@ class AgentState:
             **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
             "converged": np.array(self.converged, np.bool_),
             "gain": np.array(self.gain, np.float64),
+            "staged": self.staged,
         }
 
     @classmethod
@@ -271,6 +367,10 @@ class AgentState:
         if int(recorder.visits.sum()) > state.step:
             stored.refuse("more visits are counted than steps were taken")
         state.sweeps = stored.number("sweeps", 0)
+        state.episode_start = stored.number("episode_start", 0, state.step)
+        state.staged = stored.whole("staged", (None, None), 0, n_actions - 1)
+        if state.staged.size and state.staged.shape[1] != partition.n_clusters:
+            stored.refuse("the staged policy is not one of the groups")
         state.converged = bool(stored.take("converged", (), np.bool_))
         state.gain = float(stored.take("gain", (), np.float64))
         stored.finish()

@@ -1,7 +1,6 @@
 """What to do, given the counts on the groups? Optimism, or a draw from the posterior."""
 
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import Literal, Protocol
 
 import numpy as np
@@ -10,8 +9,10 @@ from numpy.typing import NDArray
 
 from romdp.core.validation import choice, real_number
 from romdp.data.counts import Counts
+from romdp.exact.objectives import AVERAGE, Objective, ObjectiveLike, parse_optional
 from romdp.planning import Plan, value_iteration
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
+from romdp.planning.iteration import outcomes, precision_at
 from romdp.planning.sampling import draw_dense, draw_sparse
 
 _LARGE = 2**15  # entries of transitions from which their density is looked at
@@ -47,13 +48,18 @@ class Optimism:
         The set of worlds that the counts allow: `Hoeffding`, `Bernstein` or `TimeUniform`.
     delta
         The chance that the truth may lie outside.
+    objective
+        What is good: ``"average"``, ``"episodic"``, ``"episodic:H"`` or a discount; see
+        `Objective`. None leaves it to the place where the agent plays.
     """
 
     confidence: ConfidenceSet = field(default_factory=Hoeffding)
     delta: float = 0.05
+    objective: ObjectiveLike | None = None
 
     def __post_init__(self) -> None:
         real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
+        object.__setattr__(self, "objective", parse_optional(self.objective))
 
     def plan(
         self,
@@ -64,8 +70,13 @@ class Optimism:
         n_observations: int | None = None,
     ) -> Plan:
         """Return the optimistic plan; no chance is involved."""
+        goal = goal_of(self)
+        if goal.is_average:  # sets of one's own need to know nothing else
+            return self.confidence.plan(
+                counts, t, self.delta, start=start, n_observations=n_observations
+            )
         return self.confidence.plan(
-            counts, t, self.delta, start=start, n_observations=n_observations
+            counts, t, self.delta, start=start, n_observations=n_observations, objective=goal
         )
 
 
@@ -84,6 +95,8 @@ class Posterior:
         Total weight of the Dirichlet prior of each pair.
     rewards
         ``"beta"`` or ``"normal"``.
+    objective
+        What is good; see `Optimism`.
 
     Notes
     -----
@@ -95,10 +108,12 @@ class Posterior:
 
     prior: float = 1.0
     rewards: Literal["beta", "normal"] = "beta"
+    objective: ObjectiveLike | None = None
 
     def __post_init__(self) -> None:
         real_number(self.prior, "prior", 0, open_low=True)
         choice(self.rewards, "rewards", ("beta", "normal"))
+        object.__setattr__(self, "objective", parse_optional(self.objective))
 
     def plan(
         self,
@@ -109,12 +124,13 @@ class Posterior:
         n_observations: int | None = None,
     ) -> Plan:
         """Draw a world and return its best plan."""
-        precision = min(0.01, 1.0 / sqrt(t))
+        goal = goal_of(self)
         return value_iteration(
             self.draw_transitions(counts, rng),
             self.draw_rewards(counts, rng),
-            precision,
+            min(0.01, precision_at(t, goal)),
             start=start,
+            objective=goal,
         )
 
     def draw_transitions(
@@ -123,8 +139,8 @@ class Posterior:
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
         transitions = counts.transitions
         if isinstance(transitions, np.ndarray) and not _is_thin(transitions):
-            return draw_dense(transitions, self.prior, rng)
-        return draw_sparse(counts.matrix(), self.prior, rng)
+            return draw_dense(outcomes(counts, goal_of(self)), self.prior, rng)
+        return draw_sparse(outcomes(counts.sparse(), goal_of(self)), self.prior, rng)
 
     def draw_rewards(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a mean reward for every pair."""
@@ -132,6 +148,12 @@ class Posterior:
         if self.rewards == "beta":
             return rng.beta(1.0 + sums, 1.0 + visits - sums)
         return rng.normal((0.5 + sums) / (1.0 + visits), 0.5 / np.sqrt(1.0 + visits))
+
+
+def goal_of(planner: object) -> Objective:
+    """Return the objective of a planner: the average if it has none."""
+    goal: Objective | None = getattr(planner, "objective", None)
+    return AVERAGE if goal is None else goal
 
 
 def _is_thin(transitions: NDArray[np.int64]) -> bool:

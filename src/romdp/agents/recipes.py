@@ -18,12 +18,16 @@ from romdp.clustering.simple import Chain, Known, Singletons, Spaced
 from romdp.clustering.spectral import Spectral
 from romdp.core.validation import choice
 from romdp.data.partition import Partition
+from romdp.exact.objectives import ObjectiveLike
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.timeuniform import TimeUniform
 
 
 def UCRL2(  # noqa: N802 - the name of an agent
-    confidence: ConfidenceSet | None = None, delta: float = 0.05
+    confidence: ConfidenceSet | None = None,
+    delta: float = 0.05,
+    *,
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """UCRL2 (Jaksch, Ortner and Auer 2010) on the observations.
 
@@ -33,12 +37,19 @@ def UCRL2(  # noqa: N802 - the name of an agent
         The confidence sets; by default UCRL2's own, ``Hoeffding(constants="jaksch")``.
     delta
         The chance that the truth may lie outside them.
+    objective
+        What is good: ``"average"`` (reward per step), ``"episodic"`` (the sum until an episode
+        ends), ``"episodic:H"`` (at most H steps) or a discount such as 0.99. None: the average in
+        a world, and the sum of an episode in a Gymnasium environment or an `Online` loop.
     """
     sets = Hoeffding(constants="jaksch") if confidence is None else confidence
-    return Agent(Singletons(), Optimism(sets, delta), Doubling(eager=False), name="ucrl2")
+    planner = Optimism(sets, delta, objective)
+    return Agent(Singletons(), planner, Doubling(eager=False), name="ucrl2")
 
 
-def UCRL3(delta: float = 0.05) -> Agent:  # noqa: N802 - the name of an agent
+def UCRL3(  # noqa: N802 - the name of an agent
+    delta: float = 0.05, *, objective: ObjectiveLike | None = None
+) -> Agent:
     """UCRL3 (Bourel, Maillard and Talebi 2020) on the observations.
 
     It is UCRL2 inside confidence sets that hold at all times without a scale: `TimeUniform`.
@@ -47,12 +58,18 @@ def UCRL3(delta: float = 0.05) -> Agent:  # noqa: N802 - the name of an agent
     ----------
     delta
         The chance that the truth may lie outside them.
+    objective
+        What is good; see `UCRL2`.
     """
-    return Agent(Singletons(), Optimism(TimeUniform(), delta), Doubling(eager=False), name="ucrl3")
+    planner = Optimism(TimeUniform(), delta, objective)
+    return Agent(Singletons(), planner, Doubling(eager=False), name="ucrl3")
 
 
 def PSRL(  # noqa: N802 - the name of an agent
-    prior: float = 1.0, rewards: Literal["beta", "normal"] = "beta"
+    prior: float = 1.0,
+    rewards: Literal["beta", "normal"] = "beta",
+    *,
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """Posterior sampling on the observations with TSDE's stopping rule (Ouyang et al. 2017).
 
@@ -63,8 +80,11 @@ def PSRL(  # noqa: N802 - the name of an agent
     ----------
     prior, rewards
         The prior; see `Posterior`.
+    objective
+        What is good; see `UCRL2`.
     """
-    return Agent(Singletons(), Posterior(prior, rewards), Doubling(grow=1), name="psrl")
+    planner = Posterior(prior, rewards, objective)
+    return Agent(Singletons(), planner, Doubling(grow=1), name="psrl")
 
 
 def Oracle(  # noqa: N802 - the name of an agent
@@ -72,6 +92,8 @@ def Oracle(  # noqa: N802 - the name of an agent
     planner: Literal["optimism", "posterior"] | Planner = "optimism",
     confidence: ConfidenceSet | None = None,
     delta: float = 0.05,
+    *,
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """UCRL2 or PSRL told the hidden state of every observation: what learners are measured by.
 
@@ -84,12 +106,15 @@ def Oracle(  # noqa: N802 - the name of an agent
     confidence, delta
         For ``"optimism"``: the confidence sets, `TimeUniform` by default, and the chance that the
         truth may lie outside them.
+    objective
+        What is good, unless ``planner`` is one of your own; see `UCRL2`.
     """
     if isinstance(planner, str):
         choice(planner, "planner", ("optimism", "posterior"))
         if planner == "posterior":
-            return Agent(Known(labels), Posterior(), Doubling.frequent(), name="oracle-psrl")
-        planner = Optimism(TimeUniform() if confidence is None else confidence, delta)
+            sampling = Posterior(objective=objective)
+            return Agent(Known(labels), sampling, Doubling.frequent(), name="oracle-psrl")
+        planner = Optimism(TimeUniform() if confidence is None else confidence, delta, objective)
     return Agent(Known(labels), planner, Doubling(), name="oracle")
 
 
@@ -103,6 +128,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     counting: Literal["pooled", "paper"] = "pooled",
     homogeneity: bool = True,
     method: Literal["tensor", "matrix"] = "tensor",
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """SL-UCRL, the paper's agent (`alg:sm.ucrl`), with a test of ours before its spectral step.
 
@@ -143,6 +169,8 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         Whether `Homogeneity` takes part.
     method
         The variant of the spectral step, where none is given; see `Spectral`.
+    objective
+        What is good; see `UCRL2`.
     """
     sets = TimeUniform() if confidence is None else confidence
     exact = factor == 1.0
@@ -156,7 +184,8 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     if n_states is not None:
         parts.append(Overlap(n_states, sets, factor, delta))
     clusterer = Chain(*parts) if len(parts) > 1 else spectral
-    return Agent(clusterer, Optimism(sets, delta), Doubling(), counting, name="sl-ucrl")
+    planner = Optimism(sets, delta, objective)
+    return Agent(clusterer, planner, Doubling(), counting, name="sl-ucrl")
 
 
 def LCUCRL(  # noqa: N802 - the name of an agent
@@ -165,6 +194,7 @@ def LCUCRL(  # noqa: N802 - the name of an agent
     *,
     n_states: int | None = None,
     growth: float = 1.25,
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """Optimism on groups found by likelihood: ours, needs no number of hidden states.
 
@@ -178,10 +208,12 @@ def LCUCRL(  # noqa: N802 - the name of an agent
     growth
         Observations are grouped again whenever the steps have grown by this factor; by its
         square root until there are six steps for each observation.
+    objective
+        What is good; see `UCRL2`.
     """
     sets = TimeUniform() if confidence is None else confidence
     clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
-    return Agent(clusterer, Optimism(sets, delta), Doubling(), name="lc-ucrl")
+    return Agent(clusterer, Optimism(sets, delta, objective), Doubling(), name="lc-ucrl")
 
 
 def LCPSRL(  # noqa: N802 - the name of an agent
@@ -190,6 +222,7 @@ def LCPSRL(  # noqa: N802 - the name of an agent
     *,
     n_states: int | None = None,
     growth: float = 1.25,
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """Posterior sampling on groups found by likelihood: ours, and the one to begin with.
 
@@ -199,11 +232,12 @@ def LCPSRL(  # noqa: N802 - the name of an agent
     ----------
     prior, rewards
         The prior; see `Posterior`.
-    n_states, growth
+    n_states, growth, objective
         As for `LCUCRL`.
     """
     clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
-    return Agent(clusterer, Posterior(prior, rewards), Doubling.frequent(), name="lc-psrl")
+    planner = Posterior(prior, rewards, objective)
+    return Agent(clusterer, planner, Doubling.frequent(), name="lc-psrl")
 
 
 def TwoPhase(  # noqa: N802 - the name of an agent
@@ -212,6 +246,7 @@ def TwoPhase(  # noqa: N802 - the name of an agent
     *,
     n_states: int | None = None,
     grouping: Literal["likelihood", "spectral"] = "likelihood",
+    objective: ObjectiveLike | None = None,
 ) -> Agent:
     """Explore uniformly, group when the data leave no doubt, then optimism on the groups.
 
@@ -228,10 +263,13 @@ def TwoPhase(  # noqa: N802 - the name of an agent
         ``"likelihood"`` (ours): see `UntilSure`; the groups are found again as data grow.
         ``"spectral"`` (the paper's): explore until the spectral step has found all hidden states,
         which are then final; see `UntilFound`. It needs far more exploration.
+    objective
+        What is good; see `UCRL2`.
     """
     sets = TimeUniform() if confidence is None else confidence
     choice(grouping, "grouping", ("likelihood", "spectral"))
     clusterer: Clusterer = UntilSure(Likelihood(n_states=n_states), delta)
     if grouping == "spectral":
         clusterer = UntilFound(Spectral(delta=delta, n_states=n_states), n_states, delta)
-    return Agent(clusterer, Optimism(sets, delta), Doubling(unseen=1), name="two-phase")
+    planner = Optimism(sets, delta, objective)
+    return Agent(clusterer, planner, Doubling(unseen=1), name="two-phase")

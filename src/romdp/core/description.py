@@ -17,9 +17,9 @@ def describe(value: Any) -> Any:
 
     Examples
     --------
-    >>> from romdp.agents.planners import Posterior
-    >>> describe(Posterior(prior=2.0))
-    {'type': 'Posterior', 'prior': 2.0, 'rewards': 'beta'}
+    >>> from romdp.planning.confidence import Hoeffding
+    >>> describe(Hoeffding(scale=2.0))
+    {'type': 'Hoeffding', 'scale': 2.0, 'constants': 'paper', 'reward_states': 'groups'}
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value

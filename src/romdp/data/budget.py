@@ -80,15 +80,24 @@ class Budget:
         nobody = np.full(n_observations, -1, np.int64)
         return cls(nobody, nobody, np.zeros(1, np.int64), steps=0)
 
-    def is_over(self, observation: int) -> bool:
-        """Say whether the epoch is over when ``observation`` is met."""
-        return self.steps <= 0 or is_spent(self.visits, self.cells[observation])
+    def is_over(self, observation: int, action: int | None = None) -> bool:
+        """Say whether the epoch is over when ``observation`` is met.
+
+        ``action`` is what will be done there, if that is not what the table says.
+        """
+        if self.steps <= 0:
+            return True
+        cell = self.cells[observation] if action is None else self._cell(observation, action)
+        return is_spent(self.visits, cell)
 
     def spend(self, observation: int, action: int) -> None:
         """Spend a step and a visit, of whichever action was taken."""
-        group = int(self._labels[observation])
-        cell = group * self._n_actions + action if group >= 0 else self.visits.size - 1
+        cell = self._cell(observation, action)
         self.use_steps(1, ended=spend(self.visits, cell, self.eager))
+
+    def _cell(self, observation: int, action: int) -> int:
+        group = int(self._labels[observation])
+        return group * self._n_actions + action if group >= 0 else self.visits.size - 1
 
     def use_steps(self, number: int, *, ended: bool) -> None:
         """Spend steps whose visits are spent already; ``ended``: the epoch ends with them."""

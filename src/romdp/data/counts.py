@@ -32,10 +32,14 @@ from romdp.data.transitions import (
     Sparse,
     Transitions,
     check_groups,
+    checked_ends,
     checked_sparse,
     compress,
+    end_arrays,
+    ends_from_arrays,
     gather,
     group_dense,
+    group_ends,
     group_pairs,
     group_sparse,
     is_large,
@@ -44,6 +48,7 @@ from romdp.data.transitions import (
     refuse_negative_sparse,
     transition_arrays,
     transitions_from_arrays,
+    with_end,
 )
 
 _PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then takes 2 GiB
@@ -64,6 +69,10 @@ class Counts:
         counts in ``visits`` and not here.
     reward_sums, reward_squares : array_like, shape (n_observations, n_actions)
         Sum of the rewards of each pair, and of their squares.
+    ends : sparse array of int, shape (n_observations * n_actions, n_observations + 1), optional
+        Steps of each pair that ended an episode, by the observation that the restart showed; the
+        last column is for restarts that are unknown. ``transitions`` holds the others too, since
+        an end is also read as leading to its restart. None: no episode ended.
 
     Notes
     -----
@@ -83,6 +92,7 @@ class Counts:
     transitions: Transitions
     reward_sums: Floats
     reward_squares: Floats
+    ends: "Sparse | None"
 
     def __init__(
         self,
@@ -90,6 +100,7 @@ class Counts:
         transitions: "ArrayLike | Sparse",
         reward_sums: ArrayLike,
         reward_squares: ArrayLike,
+        ends: "Sparse | None" = None,
     ) -> None:
         shape = ("n_observations", "n_actions")
         checked = whole_array(visits, "visits", shape, 0, _LARGEST)
@@ -107,16 +118,30 @@ class Counts:
         if bad.any():
             where = entry("visits", first_index(bad))
             raise InvalidInputError(f"{where} is 0, but there are rewards; nothing can be paid")
-        self._set(checked, moved, sums, squares)
+        if ends is not None:
+            ends = checked_ends(ends, n_observations, n_actions)
+        self._set(checked, moved, sums, squares, ends)
         self._check_visits()
+        self._check_ends()
 
-    def _set(self, visits: Ints, transitions: Transitions, sums: Floats, squares: Floats) -> None:
+    def _set(
+        self,
+        visits: Ints,
+        transitions: Transitions,
+        sums: Floats,
+        squares: Floats,
+        ends: "Sparse | None",
+    ) -> None:
         """Fill the fields; what is passed becomes read-only."""
-        if isinstance(transitions, np.ndarray):
-            freeze(transitions)
-        else:
-            for part in (transitions.data, transitions.indices, transitions.indptr):
-                freeze(part)
+        if ends is not None and ends.nnz == 0:
+            ends = None
+        for matrix in (transitions, ends):
+            if isinstance(matrix, np.ndarray):
+                freeze(matrix)
+            elif matrix is not None:
+                for part in (matrix.data, matrix.indices, matrix.indptr):
+                    freeze(part)
+        object.__setattr__(self, "ends", ends)
         object.__setattr__(self, "visits", freeze(visits))
         object.__setattr__(self, "transitions", transitions)
         object.__setattr__(self, "reward_sums", freeze(sums))
@@ -124,11 +149,16 @@ class Counts:
 
     @classmethod
     def _make(
-        cls, visits: Ints, transitions: Transitions, sums: Floats, squares: Floats
+        cls,
+        visits: Ints,
+        transitions: Transitions,
+        sums: Floats,
+        squares: Floats,
+        ends: "Sparse | None",
     ) -> "Counts":
         """Build from arrays that are new and known to be right."""
         counts = object.__new__(cls)
-        counts._set(visits, transitions, sums, squares)
+        counts._set(visits, transitions, sums, squares, ends)
         return counts
 
     @classmethod
@@ -140,6 +170,7 @@ class Counts:
         transitions: Ints | tuple[Ints, Ints],
         reward_sums: Floats,
         reward_squares: Floats,
+        ends: "Sparse | None" = None,
     ) -> "Counts":
         """Look at flat arrays that somebody else owns and may go on changing.
 
@@ -156,6 +187,8 @@ class Counts:
         transitions : ndarray of int64, or a pair of them
             One entry per ``cell * n_observations + next_observation``; or such keys, each once,
             and the count of each.
+        ends : sparse array, optional
+            As for `Counts`.
         """
         cells, pairs = n_observations * n_actions, (n_observations, n_actions)
         for name, array, dtype in (
@@ -172,7 +205,11 @@ class Counts:
             _check_cells("transitions", transitions, cells * n_observations, np.int64)
             moved = transitions.reshape(*pairs, n_observations)
         return cls._make(
-            visits.reshape(pairs), moved, reward_sums.reshape(pairs), reward_squares.reshape(pairs)
+            visits.reshape(pairs),
+            moved,
+            reward_sums.reshape(pairs),
+            reward_squares.reshape(pairs),
+            ends,
         )
 
     @classmethod
@@ -194,7 +231,9 @@ class Counts:
         else:
             refuse_large(*pairs)
             transitions = np.zeros((*pairs, n_observations), np.int64)
-        return cls._make(np.zeros(pairs, np.int64), transitions, np.zeros(pairs), np.zeros(pairs))
+        return cls._make(
+            np.zeros(pairs, np.int64), transitions, np.zeros(pairs), np.zeros(pairs), None
+        )
 
     @classmethod
     def from_trajectory(cls, trajectory: Trajectory, *, sparse: bool | None = None) -> "Counts":
@@ -230,7 +269,7 @@ class Counts:
                 "large for a float; rescale the rewards"
             )
         counted = tally.counts if tally.is_dense else tally.items(ordered=False)
-        return cls.from_cells(*sizes, visits, counted, sums, squares)
+        return cls.from_cells(*sizes, visits, counted, sums, squares, _ends_of(trajectory))
 
     @property
     def n_observations(self) -> int:
@@ -262,6 +301,29 @@ class Counts:
         """Mean reward of each pair; 0 where it was never visited."""
         return self.reward_sums / np.maximum(self.visits, 1)
 
+    @property
+    def ended(self) -> Ints:
+        """Number of steps of each pair that ended an episode."""
+        if self.ends is None:
+            return np.zeros(self.visits.shape, np.int64)
+        return np.asarray(self.ends.sum(axis=1), np.int64).reshape(self.visits.shape)
+
+    def outcomes(self) -> Transitions:
+        """Return the transitions with the end of an episode as an outcome of its own.
+
+        It is the last of ``n_observations + 1`` columns, and a step that ended an episode is not
+        among the transitions to its restart. Sparse if the transitions are.
+
+        Examples
+        --------
+        >>> seen = Trajectory([0, 1, 0], [0, 0, 0], lengths=[2, 1], final_observations=[0, -1],
+        ...                   terminated=[True, False])
+        >>> counts = Counts.from_trajectory(seen)
+        >>> counts.transitions[:, 0].tolist(), counts.outcomes()[:, 0].tolist()
+        ([[0, 1], [1, 0]], [[0, 1, 0], [0, 0, 1]])
+        """
+        return with_end(self.transitions, self.ends)
+
     def copy(self) -> "Counts":
         """Return counts with arrays of their own, which follow no owner of `from_cells`."""
         return self._make(
@@ -269,6 +331,7 @@ class Counts:
             self.transitions.copy(),
             self.reward_sums.copy(),
             self.reward_squares.copy(),
+            None if self.ends is None else self.ends.copy(),
         )
 
     def matrix(self) -> Sparse:
@@ -281,7 +344,9 @@ class Counts:
         """Return the same counts with sparse transitions."""
         if self.is_sparse:
             return self
-        return self._make(self.visits, self.matrix(), self.reward_sums, self.reward_squares)
+        return self._make(
+            self.visits, self.matrix(), self.reward_sums, self.reward_squares, self.ends
+        )
 
     def dense(self) -> "Counts":
         """Return the same counts with the transitions as an array, if that is not too large."""
@@ -290,7 +355,9 @@ class Counts:
         refuse_large(self.n_observations, self.n_actions)
         shape = (self.n_observations, self.n_actions, self.n_observations)
         transitions = self.transitions.toarray().reshape(shape)
-        return self._make(self.visits, transitions, self.reward_sums, self.reward_squares)
+        return self._make(
+            self.visits, transitions, self.reward_sums, self.reward_squares, self.ends
+        )
 
     def group(self, partition: Partition, transitions: "Transitions | None" = None) -> "Counts":
         """Count groups instead of observations.
@@ -317,7 +384,10 @@ class Counts:
         group_pairs(self.visits, partition.labels, visits)
         group_pairs(self.reward_sums, partition.labels, sums)
         group_pairs(self.reward_squares, partition.labels, squares)
-        return Counts._make(visits, transitions, sums, squares)
+        ends = self.ends
+        if ends is not None:
+            ends = group_ends(ends, partition.labels, partition.n_clusters, self.n_actions)
+        return Counts._make(visits, transitions, sums, squares, ends)
 
     def _group_transitions(self, partition: Partition) -> Transitions:
         n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
@@ -337,6 +407,7 @@ class Counts:
             mine + theirs,
             self.reward_sums + other.reward_sums,
             self.reward_squares + other.reward_squares,
+            _added(self.ends, other.ends),
         )
 
     def __sub__(self, other: "Counts") -> "Counts":
@@ -356,7 +427,12 @@ class Counts:
         left = visits > 0
         sums = np.where(left, self.reward_sums - other.reward_sums, 0.0)
         squares = np.where(left, np.maximum(self.reward_squares - other.reward_squares, 0.0), 0.0)
-        counts = self._make(visits, transitions, sums, squares)
+        ends = self.ends
+        if other.ends is not None:
+            ends = _added(self.ends, -other.ends)
+            refuse_negative_sparse(ends, self.n_actions, "ends")
+            ends.eliminate_zeros()
+        counts = self._make(visits, transitions, sums, squares, ends)
         counts._check_visits()
         return counts
 
@@ -369,10 +445,16 @@ class Counts:
             and np.array_equal(self.reward_squares, other.reward_squares)
         ):
             return False
-        mine, theirs = self._comparable(other)
-        if isinstance(mine, np.ndarray):
-            return np.array_equal(mine, theirs)
-        return bool((mine != theirs).nnz == 0)
+        mine, theirs = self.ends, other.ends
+        if mine is None or theirs is None:
+            if mine is not theirs:
+                return False
+        elif (mine - theirs).count_nonzero():
+            return False
+        moved, also = self._comparable(other)
+        if isinstance(moved, np.ndarray):
+            return np.array_equal(moved, also)
+        return bool((moved != also).nnz == 0)
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which may be a changing view
 
@@ -389,7 +471,7 @@ class Counts:
             "reward_sums": self.reward_sums,
             "reward_squares": self.reward_squares,
         }
-        return {**arrays, **transition_arrays(self.transitions)}
+        return {**arrays, **transition_arrays(self.transitions), **end_arrays(self.ends)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Counts":
@@ -398,7 +480,8 @@ class Counts:
             visits, sums, squares = (
                 arrays[name] for name in ("visits", "reward_sums", "reward_squares")
             )
-            return cls(visits, transitions_from_arrays(arrays, visits.shape), sums, squares)
+            moved = transitions_from_arrays(arrays, visits.shape)
+            return cls(visits, moved, sums, squares, ends_from_arrays(arrays, visits.shape))
         except KeyError as error:
             raise InvalidInputError(f"the arrays of the counts lack {error}") from None
 
@@ -426,6 +509,48 @@ class Counts:
                 f"{entry('visits', index)} is {self.visits[index]}, but {led[index]} transitions "
                 "start there; visits must be at least the sum of transitions over the last axis"
             )
+
+    def _check_ends(self) -> None:
+        """Check that no more steps ended than were taken, or led to the restart."""
+        if self.ends is None:
+            return
+        bad = self.ended > self.visits
+        if bad.any():
+            index = first_index(bad)
+            raise InvalidInputError(
+                f"{entry('visits', index)} is {self.visits[index]}, but {self.ended[index]} steps "
+                "ended an episode there"
+            )
+        outcomes = self.outcomes()
+        values = outcomes if isinstance(outcomes, np.ndarray) else outcomes.data
+        if (values < 0).any():
+            raise InvalidInputError(
+                "ends holds more restarts than transitions has; an end with a known restart is "
+                "counted in both"
+            )
+
+
+def _ends_of(trajectory: Trajectory) -> "Sparse | None":
+    """Count the ends of episodes by pair and restart."""
+    ended = np.flatnonzero(trajectory.terminated)
+    if not ended.size:
+        return None
+    n_observations, n_actions = trajectory.n_observations, trajectory.n_actions
+    last = (trajectory.starts + trajectory.lengths - 1)[ended]
+    restarts = trajectory.final_observations[ended]
+    return gather(
+        trajectory.observations[last] * n_actions + trajectory.actions[last],
+        np.where(restarts < 0, n_observations, restarts),
+        np.ones(ended.size, np.int64),
+        (n_observations * n_actions, n_observations + 1),
+    )
+
+
+def _added(one: "Sparse | None", other: "Sparse | None") -> Any:
+    """Add up ends, of which there may be none."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other
 
 
 def _check_cells(name: str, array: NDArray[Any], size: int, dtype: type) -> None:

@@ -16,7 +16,7 @@ from romdp.data.counting import count_step, count_triple, owner_of
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally
-from romdp.data.transitions import Transitions, gather, group_keys, is_large
+from romdp.data.transitions import Sparse, Transitions, gather, group_keys, is_large
 from romdp.data.triples import Triples
 
 
@@ -36,6 +36,7 @@ class HashedCounts(Counts):
         for name in ("visits", "reward_sums", "reward_squares"):
             view = getattr(recorder, name).reshape(-1, recorder.n_actions).view()
             object.__setattr__(counts, name, freeze(view))
+        object.__setattr__(counts, "ends", recorder.ended_steps)
         object.__setattr__(counts, "_tally", recorder.pairs)
         return counts
 
@@ -88,6 +89,7 @@ class Recorder:
         self.reward_sums = np.zeros(cells, np.float64)
         self.reward_squares = np.zeros(cells, np.float64)
         self.pairs = Tally(cells * n_observations)
+        self.ends = Tally(cells * (n_observations + 1), hashed=True)  # (cell, restart)
         self._grouped: tuple[Partition, NDArray[np.int64]] | None = None  # transitions of groups
         self.triple_groups: NDArray[np.int64] | None = None  # None: nobody watches triples
         self.triple_actions = np.empty(0, np.int64)
@@ -122,8 +124,20 @@ class Recorder:
         self.pairs.make_room()
         self.triples_tally.make_room()
 
-    def record(self, observation: int, action: int, reward: float, next_observation: int) -> None:
-        """Count one step; ``next_observation`` is -1 where the step leads nowhere known."""
+    def record(
+        self,
+        observation: int,
+        action: int,
+        reward: float,
+        next_observation: int,
+        terminated: bool = False,
+    ) -> None:
+        """Count one step; ``next_observation`` is -1 where the step leads nowhere known.
+
+        A ``terminated`` step ended its episode, and ``next_observation`` is what the restart shows.
+        """
+        if terminated:
+            self._record_end(observation, action, next_observation)
         self.make_room()
         pairs, triples = self.pairs, self.triples_tally
         count_step(
@@ -149,6 +163,26 @@ class Recorder:
             triples.journal,
         )
 
+    def _record_end(self, observation: int, action: int, restart: int) -> None:
+        cell = owner_of(self.owners, observation) * self.n_actions + action
+        shown = owner_of(self.owners, restart)
+        key = cell * (self.n_owners + 1) + (self.n_owners if shown < 0 else shown)
+        self.ends.add(np.array([key], np.int64))
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether some step has ended an episode."""
+        return int(self.ends.journal[0]) > 0
+
+    @property
+    def ended_steps(self) -> "Sparse | None":
+        """The steps that ended an episode, as `Counts` keeps them; None if there are none."""
+        if not self.has_ends:
+            return None
+        keys, count = self.ends.items(ordered=False)
+        rows, columns = np.divmod(keys, self.n_owners + 1)
+        return gather(rows, columns, count, (self.visits.size, self.n_owners + 1))
+
     @property
     def counts(self) -> Counts:
         """The pair counts so far: a live view, until the next step, not a copy."""
@@ -161,6 +195,7 @@ class Recorder:
             self.pairs.counts,
             self.reward_sums,
             self.reward_squares,
+            self.ended_steps,
         )
 
     def group(self, partition: Partition) -> Counts:
@@ -224,6 +259,18 @@ class Recorder:
         count = np.zeros(keys.size, np.int64)
         np.add.at(count, where, moved.data)
 
+        ends = self.ended_steps
+        self.ends = Tally(size * actions * (size + 1), hashed=True)
+        if ends is not None:
+            # A label for each owner, -1 for those whose history is forgotten.
+            sources = np.full(self.n_owners, -1, np.int64)
+            sources[kept] = np.arange(size)
+            ended = ends.tocoo()
+            pairs, restarts = ended.coords
+            mine = sources[pairs // actions] >= 0
+            cells = sources[pairs // actions] * actions + pairs % actions
+            shown = np.append(group, size)[restarts]
+            self.ends.add(np.repeat((cells * (size + 1) + shown)[mine], ended.data[mine]))
         self.pairs = Tally.from_items(size * actions * size, keys, count)
         self.visits = visits[kept].ravel()
         self.reward_sums = self.reward_sums.reshape(-1, actions)[kept].ravel()
@@ -246,6 +293,8 @@ class Recorder:
             "triple_counts": triple_counts,
             "last": self.last.copy(),
         }
+        if self.has_ends:
+            arrays["end_keys"], arrays["end_counts"] = self.ends.items()
         for name in ("triple_groups", "owners"):
             if (array := getattr(self, name)) is not None:
                 arrays[name] = array.copy()
@@ -273,11 +322,15 @@ class Recorder:
             stored.refuse("triple_groups is missing")
         pairs = _stored_tally(stored, "pair", cells * n_owners)
         triples = _stored_tally(stored, "triple", actions.size**3)
+        ends = Tally(cells * (n_owners + 1), hashed=True)
+        if "end_keys" in stored:
+            ends = _stored_tally(stored, "end", cells * (n_owners + 1), hashed=True)
         last = stored.whole("last", (1,), -1, actions.size - 1)
         stored.finish()
         keys, counts = pairs.items(ordered=False)
         if (np.bincount(keys // n_owners, counts, cells) > visits).any():
             stored.refuse("more transitions than visits")
+        _check_ends(stored, ends, pairs, visits, n_owners)
         if ((visits == 0) & ((sums != 0) | (squares != 0))).any():
             stored.refuse("rewards without visits")
 
@@ -286,12 +339,27 @@ class Recorder:
         recorder.visits, recorder.reward_sums, recorder.reward_squares = visits, sums, squares
         recorder.triple_groups, recorder.triple_actions = groups, actions
         recorder.pairs, recorder.triples_tally, recorder.last = pairs, triples, last
+        recorder.ends = ends
         return recorder
 
 
-def _stored_tally(stored: Stored, name: str, n_keys: int) -> Tally:
+def _stored_tally(stored: Stored, name: str, n_keys: int, hashed: bool | None = None) -> Tally:
     keys = stored.whole(f"{name}_keys", (None,), 0, n_keys - 1)
     counts = stored.whole(f"{name}_counts", keys.shape, 1, _MOST_VISITS)
     if (np.diff(keys) <= 0).any():
         stored.refuse(f"{name}_keys is not in ascending order")
-    return Tally.from_items(n_keys, keys, counts)
+    return Tally.from_items(n_keys, keys, counts, hashed)
+
+
+def _check_ends(
+    stored: Stored, ends: Tally, pairs: Tally, visits: NDArray[np.int64], n_owners: int
+) -> None:
+    """Refuse ends that are more than the visits of their pair, or than the restarts counted."""
+    keys, counts = ends.items(ordered=False)
+    cells, restarts = np.divmod(keys, n_owners + 1)
+    if (np.bincount(cells, counts, visits.size) > visits).any():
+        stored.refuse("more ends than visits")
+    known = restarts < n_owners
+    led = pairs.look_up((cells * n_owners + restarts)[known])
+    if (counts[known] > led).any():
+        stored.refuse("more ends than transitions to the restart")

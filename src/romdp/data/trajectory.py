@@ -38,6 +38,9 @@ class Trajectory:
         Number of steps of each episode, at least one; by default all steps are one episode.
     final_observations : array_like of int, shape (n_episodes,), optional
         What each episode's last step led to, -1 for unknown; by default all are unknown.
+    terminated : array_like of bool, shape (n_episodes,), optional
+        Whether each episode came to an end, or was only cut (truncated, or still going on); by
+        default none did.
     n_observations, n_actions : int, optional
         How many there are, those never seen included; by default the largest seen plus one.
 
@@ -55,6 +58,7 @@ class Trajectory:
     rewards: NDArray[np.float64] | None
     lengths: NDArray[np.int64]
     final_observations: NDArray[np.int64]
+    terminated: NDArray[np.bool_]
     n_observations: int
     n_actions: int
     vectors: NDArray[Any] | None
@@ -67,6 +71,7 @@ class Trajectory:
         lengths: ArrayLike | None = None,
         final_observations: ArrayLike | None = None,
         *,
+        terminated: ArrayLike | None = None,
         n_observations: int | None = None,
         n_actions: int | None = None,
     ) -> None:
@@ -101,12 +106,21 @@ class Trajectory:
         if final_observations is not None:
             name = "final_observations"
             final = whole_array(final_observations, name, (len(lasted),), -1, last_observation)
+        ended = np.zeros(len(lasted), np.bool_)
+        if terminated is not None:
+            ended = np.array(terminated)
+            if ended.shape != lasted.shape or ended.dtype != np.bool_:
+                raise InvalidInputError(
+                    f"terminated has shape {ended.shape} and {ended.dtype} entries; pass True or "
+                    f"False for each of the {len(lasted)} episodes"
+                )
         self._set(
             observations=seen,
             actions=taken,
             rewards=paid,
             lengths=lasted,
             final_observations=final,
+            terminated=ended,
             n_observations=int(n_observations or max(seen.max(), final.max()) + 1),
             n_actions=int(n_actions or taken.max() + 1),
             vectors=vectors,
@@ -178,6 +192,7 @@ class Trajectory:
                 rewards=None if self.rewards is None else self.rewards[steps],
                 lengths=self.lengths[i : i + 1],
                 final_observations=self.final_observations[i : i + 1],
+                terminated=self.terminated[i : i + 1],
                 n_observations=self.n_observations,
                 n_actions=self.n_actions,
                 vectors=None if self.vectors is None else self.vectors[steps],
@@ -213,6 +228,7 @@ class Trajectory:
             rewards=np.concatenate(rewards) if rewards else None,
             lengths=np.concatenate([part.lengths for part in parts]),
             final_observations=np.concatenate([part.final_observations for part in parts]),
+            terminated=np.concatenate([part.terminated for part in parts]),
             n_observations=max(part.n_observations for part in parts),
             n_actions=max(part.n_actions for part in parts),
             vectors=None,
@@ -245,6 +261,8 @@ class Trajectory:
         }
         if self.rewards is not None:
             arrays["rewards"] = self.rewards
+        if self.terminated.any():
+            arrays["terminated"] = self.terminated
         facts = {"n_actions": self.n_actions}
         if self.vectors is None:
             arrays["final_observations"] = self.final_observations
@@ -278,6 +296,7 @@ class Trajectory:
             and np.array_equal(self.actions, other.actions)
             and np.array_equal(self.lengths, other.lengths)
             and np.array_equal(self.final_observations, other.final_observations)
+            and np.array_equal(self.terminated, other.terminated)
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and too long to hash

@@ -111,6 +111,49 @@ def group_sparse(
     return gather(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
 
 
+def group_ends(ends: Sparse, labels: Ints, n_groups: int, n_actions: int) -> Sparse:
+    """Add up the ends of episodes to ends of groups.
+
+    The last column is for restarts that are unknown; a restart without a group becomes one.
+    """
+    matrix = ends.tocoo()
+    pairs, following = matrix.coords
+    source = labels[pairs // n_actions]
+    target = np.append(labels, -1)[following]
+    kept = source >= 0
+    rows = (source * n_actions + pairs % n_actions)[kept]
+    columns = np.where(target < 0, n_groups, target)[kept]
+    return gather(rows, columns, matrix.data[kept], (n_groups * n_actions, n_groups + 1))
+
+
+def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
+    """Append a column for the end of an episode, and take the restarts out of the others."""
+    n_columns = transitions.shape[-1]
+    extra = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+    if ends is not None:
+        rows, columns = ends.tocoo().coords
+        known = columns < n_columns
+        extra = (
+            np.concatenate((rows, rows[known])),
+            np.concatenate((np.full(rows.size, n_columns), columns[known])),
+            np.concatenate((ends.data, -ends.data[known])),
+        )
+    if isinstance(transitions, np.ndarray):
+        wide = np.zeros((*transitions.shape[:-1], n_columns + 1), np.int64)
+        wide[..., :n_columns] = transitions
+        np.add.at(wide.reshape(-1, n_columns + 1), extra[:2], extra[2])
+        return wide
+    found: Any = transitions.tocoo()
+    matrix = gather(
+        np.concatenate((found.coords[0], extra[0])),
+        np.concatenate((found.coords[1], extra[1])),
+        np.concatenate((found.data, extra[2])),
+        (transitions.shape[0], n_columns + 1),
+    )
+    matrix.eliminate_zeros()
+    return matrix
+
+
 @kernel
 def _fill_rows(
     array: Ints, indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Ints
@@ -174,13 +217,31 @@ def transitions_from_arrays(
     """Rebuild transitions of so many (observations, actions); sparse rows are checked."""
     if "transitions" in arrays:
         return arrays["transitions"]
-    parts = tuple(arrays[f"transitions_{name}"] for name in _CSR_PARTS)
+    return _sparse_from_arrays(arrays, "transitions", pairs, pairs[0])
+
+
+def end_arrays(ends: "Sparse | None") -> dict[str, NDArray[Any]]:
+    """Return plain arrays for a file; none where nothing ended."""
+    return {} if ends is None else {f"ends_{name}": getattr(ends, name) for name in _CSR_PARTS}
+
+
+def ends_from_arrays(arrays: Mapping[str, NDArray[Any]], pairs: tuple[int, ...]) -> "Sparse | None":
+    """Rebuild the ends from what `end_arrays` returned."""
+    if not any(f"ends_{name}" in arrays for name in _CSR_PARTS):
+        return None
+    return _sparse_from_arrays(arrays, "ends", pairs, pairs[0] + 1)
+
+
+def _sparse_from_arrays(
+    arrays: Mapping[str, NDArray[Any]], what: str, pairs: tuple[int, ...], n_columns: int
+) -> Sparse:
+    parts = tuple(arrays[f"{what}_{name}"] for name in _CSR_PARTS)
     try:
-        shape = (int(np.prod(pairs, dtype=np.int64)), pairs[0])
+        shape = (int(np.prod(pairs, dtype=np.int64)), n_columns)
         matrix: Sparse = scipy.sparse.csr_array(parts, shape=shape)
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
-        raise InvalidInputError(f"the sparse transitions are damaged: {error}") from None
+        raise InvalidInputError(f"the sparse {what} are damaged: {error}") from None
     return matrix
 
 
@@ -192,12 +253,12 @@ def refuse_negative(name: str, array: NDArray[Any]) -> None:
         raise InvalidInputError(f"{entry(name, index)} is {array[index]}; it must not be negative")
 
 
-def refuse_negative_sparse(matrix: Sparse, n_actions: int) -> None:
-    """Raise an error that names the first negative transition, if there is one."""
+def refuse_negative_sparse(matrix: Sparse, n_actions: int, name: str = "transitions") -> None:
+    """Raise an error that names the first negative entry, if there is one."""
     bad = np.flatnonzero(matrix.data < 0)
     if len(bad):
         row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-        where = entry("transitions", (*divmod(row, n_actions), matrix.indices[bad[0]]))
+        where = entry(name, (*divmod(row, n_actions), matrix.indices[bad[0]]))
         raise InvalidInputError(f"{where} is {matrix.data[bad[0]]}; it must not be negative")
 
 
@@ -209,12 +270,25 @@ def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Spa
             f"sparse transitions have shape {transitions.shape}; they must be {shape}: "
             "(n_observations * n_actions, n_observations)"
         )
-    if transitions.dtype.kind not in "iu":
+    return _copied(transitions, "transitions", n_actions)
+
+
+def checked_ends(ends: Any, n_observations: int, n_actions: int) -> Sparse:
+    """Copy the ends of episodes to sorted sparse rows."""
+    shape = (n_observations * n_actions, n_observations + 1)
+    if getattr(ends, "shape", None) != shape or not scipy.sparse.issparse(ends):
         raise InvalidInputError(
-            f"transitions holds {transitions.dtype} entries; pass whole numbers"
+            f"ends must be a sparse array of shape {shape}: one row per pair, one column per "
+            "observation that a restart shows, and one for unknown restarts"
         )
-    matrix: Sparse = scipy.sparse.csr_array(transitions, dtype=np.int64, copy=True)
-    refuse_negative_sparse(matrix, n_actions)
+    return _copied(ends, "ends", n_actions)
+
+
+def _copied(values: Any, name: str, n_actions: int) -> Sparse:
+    if values.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} holds {values.dtype} entries; pass whole numbers")
+    matrix: Sparse = scipy.sparse.csr_array(values, dtype=np.int64, copy=True)
+    refuse_negative_sparse(matrix, n_actions, name)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix

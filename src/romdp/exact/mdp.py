@@ -21,6 +21,7 @@ from romdp.core.validation import (
 )
 from romdp.exact import chains, hitting, solvers
 from romdp.exact.chains import Mixing
+from romdp.exact.objectives import Objective, ObjectiveLike
 
 REWARD_LAWS = ("bernoulli", "uniform", "beta", "deterministic")
 """How a reward is drawn around its mean.
@@ -206,6 +207,79 @@ class MDP:
     def policy_bias(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Return the (S,) bias of a policy, of mean zero under each of its stationary laws."""
         return chains.gain_and_bias(*self.chain(policy))[1]
+
+    def values(
+        self,
+        objective: ObjectiveLike,
+        policy: ArrayLike | None = None,
+        *,
+        ending: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
+        """Return what the best policy, or a given one, is worth from every state, exactly.
+
+        Parameters
+        ----------
+        objective
+            ``"average"``, ``"episodic"``, ``"episodic:H"``, a discount, or an `Objective`.
+        policy
+            (S,) actions; under a horizon of H steps also (H, S). None: the best policy.
+        ending
+            (S, A) chances that a step of each pair ends the episode. Otherwise the step moves by
+            ``transition``. None: episodes do not end. The average objective does not read it.
+
+        Returns
+        -------
+        ndarray, shape (S,), or (H, S) under a horizon
+            The average reward from each state, or the expected sum of rewards to come.
+
+        Examples
+        --------
+        >>> mdp = MDP([[[1.0]]], [[1.0]])
+        >>> mdp.values(0.9), mdp.values(0.9, ending=[[0.5]]).round(4)
+        (array([10.]), array([1.8182]))
+        """
+        return self._solve(objective, policy, ending)[0]
+
+    def best_policy(
+        self, objective: ObjectiveLike, *, ending: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Return a policy that is worth most under an objective.
+
+        The arguments are those of `values`. The result has shape (S,), or (H, S) under a horizon:
+        row h is for step h of an episode.
+        """
+        return self._solve(objective, None, ending)[1]
+
+    def _solve(
+        self, objective: ObjectiveLike, policy: ArrayLike | None, ending: ArrayLike | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        goal = Objective.parse(objective)
+        if goal.is_average:
+            if policy is None:
+                return self._solution.gain.copy(), self._solution.policy.copy()
+            return chains.gain_and_bias(*self.chain(policy))[0], np.asarray(policy)
+        ends = np.zeros(self.reward.shape)
+        if ending is not None:
+            ends = real_array(ending, "ending", self.reward.shape)
+            bad = (ends < 0) | (ends > 1)
+            if bad.any():
+                index = first_index(bad)
+                raise InvalidInputError(
+                    f"{entry('ending', index)} is {ends[index]:g}; it must be a chance in [0, 1]"
+                )
+        rewards = self.reward - goal.zero_reward
+        horizon, given = goal.horizon, None
+        if policy is not None:
+            shape = np.shape(policy)
+            rows = (self.n_states,) if horizon is None or len(shape) < 2 else (horizon, shape[1])
+            given = whole_array(policy, "policy", rows, 0, self.n_actions - 1)
+        if horizon is not None:
+            if given is not None:
+                given = np.broadcast_to(given, (horizon, self.n_states))
+            return solvers.backward_induction(self.transition, rewards, horizon, ends, given)
+        if given is None:
+            return solvers.discounted_iteration(self.transition, rewards, goal.rate, ends)
+        return solvers.discounted_values(self.transition, rewards, goal.rate, ends, given), given
 
     def stationary(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Return the (S,) long-run share of time in each state under a policy.

@@ -1,4 +1,4 @@
-"""Policy iteration on plain arrays: the best policy of an MDP, exactly.
+"""The best policy of an MDP on plain arrays, exactly: policy iteration and backward induction.
 
 ``transition`` is (S, A, S) and ``reward`` (S, A), as in `romdp.exact.mdp.MDP`, which checks them.
 """
@@ -109,3 +109,67 @@ def policy_iteration(transition: Floats, reward: Floats) -> Solution:
         if other.residual <= max(ahead.residual, other.tolerance):
             return Solution(other.gain, other.bias, lowest, len(seen) + 1, other.residual)
     return Solution(ahead.gain, ahead.bias, policy, len(seen), ahead.residual)
+
+
+def discounted_iteration(
+    transition: Floats, reward: Floats, discount: float, ending: Floats
+) -> tuple[Floats, Ints]:
+    """Find a policy of the largest discounted sum of rewards, and its value from every state.
+
+    ``ending`` holds the chance that a step of each pair ends the episode, after which nothing more
+    is earned; else the step moves by ``transition``. Howard's policy iteration (Puterman 1994,
+    section 6.4); the policy takes the lowest of equally good actions.
+
+    Examples
+    --------
+    >>> discounted_iteration(np.ones((1, 2, 1)), np.array([[1.0, 0.5]]), 0.5, np.zeros((1, 2)))
+    (array([2.]), array([0]))
+    """
+    policy = reward.argmax(axis=1)
+    seen: set[bytes] = set()  # where rounding decides, a policy could come back
+    while True:
+        values = discounted_values(transition, reward, discount, ending, policy)
+        totals = reward + discount * (1.0 - ending) * (transition @ values)
+        best = totals.max(axis=1)
+        tolerance = _ROUNDING * max(1.0, float(np.abs(values).max()))
+        lowest = (totals >= best[:, None] - tolerance).argmax(axis=1)
+        seen.add(policy.tobytes())
+        better = best > totals[np.arange(len(policy)), policy] + tolerance
+        improved = np.where(better, lowest, policy)
+        if not better.any() or improved.tobytes() in seen:
+            return values, lowest
+        policy = improved
+
+
+def discounted_values(
+    transition: Floats, reward: Floats, discount: float, ending: Floats, policy: Ints
+) -> Floats:
+    """Return the discounted sum of rewards of a policy from every state, by a linear solve."""
+    states = np.arange(len(policy))
+    moves = (1.0 - ending[states, policy])[:, None] * transition[states, policy]
+    system = np.eye(len(policy)) - discount * moves
+    return np.asarray(np.linalg.solve(system, reward[states, policy]), np.float64)
+
+
+def backward_induction(
+    transition: Floats, reward: Floats, horizon: int, ending: Floats, policies: Ints | None = None
+) -> tuple[Floats, Ints]:
+    """Find what is best with ``horizon`` steps to go, or evaluate what ``policies`` does.
+
+    Returns
+    -------
+    values, policies : shape (horizon, S)
+        Row h is for the step h of an episode, so row 0 has all steps before it.
+    """
+    n_states = len(reward)
+    values = np.zeros((horizon + 1, n_states))
+    chosen = np.zeros((horizon, n_states), np.int64)
+    for h in range(horizon - 1, -1, -1):
+        totals = reward + (1.0 - ending) * (transition @ values[h + 1])
+        if policies is None:
+            tolerance = _ROUNDING * max(1.0, float(np.abs(totals).max()))
+            chosen[h] = (totals >= totals.max(axis=1, keepdims=True) - tolerance).argmax(axis=1)
+        else:
+            chosen[h] = policies[h]
+        values[h] = totals[np.arange(n_states), chosen[h]]
+    return values[:-1], chosen

@@ -4,6 +4,9 @@ One sweep replaces the values ``u`` by ``L u``, the best reward plus expected va
 state. Whatever ``u`` is, the optimal gain lies between the smallest and the largest entry of
 ``L u - u`` (Puterman 1994, section 8.5), so the stopping rule only asks how far these are
 apart: a warm start can make the iteration shorter and never wrong.
+
+Under another objective than the average the end of an episode is one more place to arrive at. It
+is the last entry of the values, it has no actions, and nothing is earned there.
 """
 
 from abc import ABC, abstractmethod
@@ -16,44 +19,62 @@ from numpy.typing import NDArray
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, freeze
+from romdp.exact.objectives import AVERAGE, Objective
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-LOW, HIGH, SPAN, SWEEPS, _MARK = range(5)
+LOW, HIGH, SPAN, SWEEPS, _MARK, _OFFSET = range(6)
 """Entries of a task's ``progress``."""
 
 _UNDAMPED = 32  # sweeps before a model that has not converged is treated as a periodic one
 _DAMPING = 0.75
 _TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
 _SLACK = 10.0  # of near-optimistic supports; UCRL3's choice
-_BEFORE: Floats = np.array([-np.inf, np.inf, 0.0, 0.0, np.inf])  # the first sweep
+_BEFORE: Floats = np.array([-np.inf, np.inf, 0.0, 0.0, np.inf, 0.0])  # the first sweep
 
 
 class Iteration(NamedTuple):
     """What an iteration works on; the compiled loops overwrite all but the rewards."""
 
     rewards: Floats  # (S, A)
-    values: Floats  # (S,): the start, then the result
-    policy: Integers  # (S,): written after the last sweep
-    order: Integers  # (S,): states from the best to the worst
+    values: Floats  # (S,): the start, then the result; one more entry for the end of an episode
+    policy: Integers  # (1, S): written after the last sweep; with a horizon (H, S)
+    order: Integers  # entries of the values from the best to the worst
     expected: Floats  # (S * A,): expected value of the next state, by pair
     progress: Floats  # the bounds of the gain, the span of the values, the sweeps done
     precision: float
     max_sweeps: int
+    discount: float  # 1 for the average, and with a horizon
+    horizon: int  # 0 for none
 
 
-def new_iteration(rewards: Floats, values: Floats, precision: float, max_sweeps: int) -> Iteration:
-    """Prepare an iteration from ``values``, which it will overwrite."""
+def new_iteration(
+    rewards: Floats,
+    values: Floats,
+    precision: float,
+    max_sweeps: int,
+    objective: Objective = AVERAGE,
+) -> Iteration:
+    """Prepare an iteration from ``values``, which it may overwrite."""
+    progress, horizon = _BEFORE.copy(), 0
+    if not objective.is_average:
+        rewards = rewards - objective.zero_reward
+        horizon = objective.horizon or 0
+        values = np.zeros(values.size + 1) if horizon else np.append(values, 0.0)
+        progress[_OFFSET] = -values.min()
+        values += progress[_OFFSET]
     return Iteration(
         rewards,
         values,
-        np.empty(values.size, np.int64),
+        np.empty((max(1, horizon), len(rewards)), np.int64),
         np.arange(values.size),
         np.empty(rewards.size),
-        _BEFORE.copy(),
+        progress,
         precision,
         max_sweeps,
+        objective.rate,
+        horizon,
     )
 
 
@@ -89,6 +110,8 @@ def advance(task: Iteration) -> bool:
 
     The new values are centred: the smallest is zero.
     """
+    if task.values.size > task.rewards.shape[0]:
+        return _advance_sum(task)
     rewards, expected = task.rewards, task.expected
     values, progress = task.values, task.progress
     # ``u + tau (L u - u)`` is value iteration on the model that stays where it is with chance
@@ -113,7 +136,45 @@ def advance(task: Iteration) -> bool:
     progress[SWEEPS] += 1
     done = high - low < task.precision or progress[SWEEPS] >= task.max_sweeps
     if done or _stuck(n_states, progress):
-        _greedy(rewards, expected, task.policy)
+        _greedy(rewards, expected, 1.0, task.policy[0])
+        return True
+    return False
+
+
+@kernel
+def _advance_sum(task: Iteration) -> bool:
+    """Finish a sweep under a discounted or episodic objective, where nothing follows the end.
+
+    The values are sums of rewards to come, plus an offset that makes the smallest of them zero,
+    because the walks of the optimists count on that.
+    """
+    rewards, expected = task.rewards, task.expected
+    values, progress = task.values, task.progress
+    n_states, n_actions = rewards.shape
+    offset = progress[_OFFSET]
+    low = high = smallest = largest = 0.0  # those of the end
+    for state in range(n_states):
+        best = -np.inf
+        for action in range(n_actions):
+            following = task.discount * expected[state * n_actions + action]
+            best = max(best, rewards[state, action] + following)
+        value = best - task.discount * offset
+        change = value - (values[state] - offset)
+        values[state] = value
+        low, high = min(low, change), max(high, change)
+        smallest, largest = min(smallest, value), max(largest, value)
+    for state in range(n_states):
+        values[state] -= smallest
+    values[n_states] = -smallest
+    progress[_OFFSET] = -smallest
+    progress[LOW], progress[HIGH], progress[SPAN] = low, high, largest - smallest
+    progress[SWEEPS] += 1
+    if task.horizon > 0:
+        step = task.horizon - int(progress[SWEEPS])
+        _greedy(rewards, expected, 1.0, task.policy[step])
+        return step == 0
+    if high - low < task.precision or progress[SWEEPS] >= task.max_sweeps:
+        _greedy(rewards, expected, task.discount, task.policy[0])
         return True
     return False
 
@@ -133,17 +194,17 @@ def _stuck(n_states: int, progress: Floats) -> bool:
 
 
 @kernel
-def _greedy(rewards: Floats, expected: Floats, policy: Integers) -> None:
+def _greedy(rewards: Floats, expected: Floats, discount: float, policy: Integers) -> None:
     """Write the best action of every state into ``policy``, the lowest among equals."""
     n_states, n_actions = rewards.shape
     for state in range(n_states):
         pair = state * n_actions
         best = -np.inf
         for action in range(n_actions):
-            best = max(best, rewards[state, action] + expected[pair + action])
+            best = max(best, rewards[state, action] + discount * expected[pair + action])
         enough = best - _TIE * max(1.0, abs(best))
         for action in range(n_actions - 1, -1, -1):
-            if rewards[state, action] + expected[pair + action] >= enough:
+            if rewards[state, action] + discount * expected[pair + action] >= enough:
                 policy[state] = action
 
 
@@ -217,23 +278,25 @@ class Plan:
 
     Attributes
     ----------
-    policy : ndarray of int64, shape (S,)
-        The action of every state, the lowest one among equals.
+    policy : ndarray of int64, shape (S,), or (H, S) with a horizon of H steps
+        The action of every state, the lowest one among equals; row h is for step h of an episode.
     gain : float
         Average reward per step in the model that was solved (optimistic, sampled or known): the
-        middle of its bounds.
+        middle of its bounds. NaN under another objective than the average.
     span : float
         Largest minus smallest of ``values``.
     sweeps : int
         How many sweeps of value iteration were made.
     values : ndarray of float64, shape (S,)
-        Values of the states, of which the smallest is zero; a start for the next plan.
+        Values of the states, of which the smallest is zero; a start for the next plan. Under
+        another objective than the average: the sums of rewards to come, 0 at the end of an episode.
     converged : bool
         Whether the bounds of the gain came closer than the precision that was asked for. If not,
         the model may have no single gain (parts that cannot reach each other) or need more sweeps;
         the policy is still the best one for ``values``.
     gap : float
-        Distance between the bounds: ``gain`` is off by at most half of it.
+        Distance between the bounds: ``gain`` is off by at most half of it. Under a discount d the
+        values are off by at most ``d / (1 - d)`` times this.
     """
 
     policy: Integers = field(repr=False)
@@ -248,13 +311,18 @@ class Plan:
     def of(cls, task: Iteration) -> "Plan":
         """Read the plan off a finished iteration."""
         progress = task.progress.tolist()
-        low, high = progress[LOW], progress[HIGH]
+        n_states = len(task.rewards)
+        is_sum, is_staged = task.values.size > n_states, task.horizon > 0
+        low, high = (0.0, 0.0) if is_staged else (progress[LOW], progress[HIGH])
+        values = task.values
+        if is_sum:
+            values = values[:n_states] - progress[_OFFSET]
         return cls(
-            policy=freeze(task.policy),
-            gain=(low + high) / 2.0,
+            policy=freeze(task.policy if is_staged else task.policy[0]),
+            gain=np.nan if is_sum else (low + high) / 2.0,
             span=progress[SPAN],
             sweeps=int(progress[SWEEPS]),
-            values=freeze(task.values),
+            values=freeze(values),
             converged=high - low < task.precision,
             gap=high - low,
         )

@@ -19,11 +19,14 @@ from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number, whole_number
 from romdp.data.counts import Counts
+from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
 from romdp.planning.iteration import (
     extended_value_iteration,
     gather,
     interval_value_iteration,
+    outcomes,
+    precision_at,
 )
 
 _VACUOUS = 2.0  # no two laws are farther apart than this
@@ -40,11 +43,13 @@ class ConfidenceSet(Protocol):
         *,
         start: ArrayLike | None = None,
         n_observations: int | None = None,
+        objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``.
 
         ``delta`` is the chance that the truth may lie outside, ``start`` the values of an earlier
         plan, ``n_observations`` the number of observations behind the groups that were counted.
+        Under another ``objective`` than the average the end of an episode is one more outcome.
         """
         ...
 
@@ -124,19 +129,28 @@ class Hoeffding:
         *,
         start: ArrayLike | None = None,
         n_observations: int | None = None,
+        objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
-        for_rewards, for_transitions = self._numerators(counts, t, delta, n_observations)
+        for_rewards, for_transitions = self._numerators(counts, t, delta, n_observations, objective)
         # A pair has no more transitions than visits: where the width after as many visits leaves
         # everything open, the row need not even be read.
         known = _shrunk(for_transitions, counts.visits) < _VACUOUS
-        arrivals = gather(counts.transitions, known)
+        arrivals = gather(outcomes(counts, objective), known, objective)
         widths = _shrunk(for_transitions, arrivals.totals)
         rewards = _optimistic(counts, _shrunk(for_rewards, counts.visits))
-        return extended_value_iteration(arrivals, rewards, widths, _precision(t), start=start)
+        precision = precision_at(t, objective)
+        return extended_value_iteration(
+            arrivals, rewards, widths, precision, start=start, objective=objective
+        )
 
     def _numerators(
-        self, counts: Counts, t: int, delta: float, n_observations: int | None
+        self,
+        counts: Counts,
+        t: int,
+        delta: float,
+        n_observations: int | None,
+        objective: Objective = AVERAGE,
     ) -> tuple[float, float]:
         """Return the widths of a pair that was visited once."""
         t, delta = checked(t, delta)
@@ -151,7 +165,8 @@ class Hoeffding:
             reward_states = whole_number(n_observations, "n_observations", n_states)
         on_rewards, on_transitions = (28.0, 28.0) if self.constants == "paper" else (3.5, 14.0)
         of_rewards = log(2.0 * reward_states * n_actions * t / delta)
-        of_transitions = n_states * log(2.0 * n_actions * t / delta)
+        n_outcomes = n_states + (0 if objective.is_average else 1)
+        of_transitions = n_outcomes * log(2.0 * n_actions * t / delta)
         return (
             self.scale * sqrt(on_rewards * of_rewards),
             self.scale * sqrt(on_transitions * of_transitions),
@@ -216,14 +231,16 @@ class Bernstein:
         *,
         start: ArrayLike | None = None,
         n_observations: int | None = None,
+        objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
         t, delta = checked(t, delta)
-        arrivals = gather(counts.transitions)
+        arrivals = gather(outcomes(counts, objective), objective=objective)
         slopes, offsets = self._slopes_and_offsets(arrivals.totals, delta)
         rewards = _optimistic(counts, self._reward_widths(counts, delta))
+        precision = precision_at(t, objective)
         return interval_value_iteration(
-            arrivals, rewards, slopes, offsets, _precision(t), start=start
+            arrivals, rewards, slopes, offsets, precision, start=start, objective=objective
         )
 
     def _reward_widths(self, counts: Counts, delta: float) -> Floats:
@@ -246,10 +263,6 @@ def checked(t: int, delta: float) -> tuple[int, float]:
         whole_number(t, "t", 1),
         real_number(delta, "delta", 0.0, 1.0, open_low=True, open_high=True),
     )
-
-
-def _precision(t: int) -> float:
-    return 1.0 / sqrt(t)
 
 
 @kernel

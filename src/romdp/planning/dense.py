@@ -350,8 +350,8 @@ class DenseArrivals(Arrivals):
     """Transitions of an array (S, A, S)."""
 
     def __init__(self, weights: NDArray[Any], known: NDArray[np.bool_]) -> None:
-        self.shape = n_states, _ = known.shape
-        rows = np.ascontiguousarray(weights).reshape(-1, n_states)
+        self.shape = known.shape[0], known.shape[1]
+        rows = np.ascontiguousarray(weights).reshape(-1, weights.shape[-1])
         self._panels, self._pairs, totals, bad = arrange(rows, known.reshape(-1))
         if bad >= 0:
             self._refuse(bad, rows[bad])

@@ -8,8 +8,12 @@ pair that nothing is known about: any law is plausible, so the best state is rea
 around the rows, and `interval_value_iteration` the best one inside an interval for every chance.
 All three are the same iteration and differ only in the law that a pair may choose. The optimist's
 law is found by moving chance in the order of the values (see ``dense`` and ``sparse``).
+
+They maximise the average reward unless they are given another objective. The transitions then have
+one more column, for the end of the episode, after which nothing is earned.
 """
 
+from math import sqrt
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -19,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
+from romdp.data.counts import Counts
+from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Arrivals, Floats, Iteration, Plan, new_iteration
 from romdp.planning.dense import DenseArrivals
 from romdp.planning.sparse import SparseArrivals
@@ -40,6 +46,7 @@ def extended_value_iteration(
     *,
     start: ArrayLike | None = None,
     max_sweeps: int = MAX_SWEEPS,
+    objective: Objective = AVERAGE,
 ) -> Plan:
     """Find the best policy of the best model whose rows lie within L1 balls.
 
@@ -62,6 +69,10 @@ def extended_value_iteration(
         needed, but nothing that is guaranteed.
     max_sweeps : int, optional
         The iteration gives up after this many.
+    objective : Objective, optional
+        What is maximised. Under another one than the average the transitions have S + 1 columns,
+        of which the last is the end of the episode, and ``precision`` bounds how much a sweep may
+        still change the values.
 
     Returns
     -------
@@ -77,8 +88,8 @@ def extended_value_iteration(
     >>> plan.policy, round(plan.gain, 4)
     (array([1, 1]), 0.8714)
     """
-    shape = sizes(transitions)
-    task = _task(shape, rewards, start, precision, max_sweeps)
+    shape = sizes(transitions, objective)
+    task = _task(shape, rewards, start, precision, max_sweeps, objective)
     widths = _of_pairs(widths, "widths", shape, low=0.0)
     model = _arranged(transitions, widths < _EVERYWHERE)
     return model.solve_balls(task, widths)
@@ -91,12 +102,13 @@ def value_iteration(
     *,
     start: ArrayLike | None = None,
     max_sweeps: int = MAX_SWEEPS,
+    objective: Objective = AVERAGE,
 ) -> Plan:
     """Find the best policy of one model: extended value iteration with no width.
 
     Parameters
     ----------
-    transitions, rewards, precision, start, max_sweeps
+    transitions, rewards, precision, start, max_sweeps, objective
         As for `extended_value_iteration`.
 
     Returns
@@ -111,8 +123,8 @@ def value_iteration(
     >>> round(plan.gain, 6), plan.converged
     (0.5, True)
     """
-    shape = sizes(transitions)
-    task = _task(shape, rewards, start, precision, max_sweeps)
+    shape = sizes(transitions, objective)
+    task = _task(shape, rewards, start, precision, max_sweeps, objective)
     model = _arranged(transitions, np.ones(shape, np.bool_))
     return model.solve_balls(task, np.zeros(shape))
 
@@ -126,6 +138,7 @@ def interval_value_iteration(
     *,
     start: ArrayLike | None = None,
     max_sweeps: int = MAX_SWEEPS,
+    objective: Objective = AVERAGE,
 ) -> Plan:
     """Find the best policy of the best model whose chances lie within intervals.
 
@@ -135,7 +148,7 @@ def interval_value_iteration(
 
     Parameters
     ----------
-    transitions, rewards, precision, start, max_sweeps
+    transitions, rewards, precision, start, max_sweeps, objective
         As for `extended_value_iteration`.
     slopes, offsets : array_like, shape (S, A)
         They give the intervals of a pair; with an offset of 1 or more any law is plausible.
@@ -153,8 +166,8 @@ def interval_value_iteration(
     >>> round(plan.gain, 4)
     0.8714
     """
-    shape = sizes(transitions)
-    task = _task(shape, rewards, start, precision, max_sweeps)
+    shape = sizes(transitions, objective)
+    task = _task(shape, rewards, start, precision, max_sweeps, objective)
     slopes = _of_pairs(slopes, "slopes", shape, low=0.0)
     offsets = _of_pairs(offsets, "offsets", shape, low=0.0)
     return _arranged(transitions, offsets < 1.0).solve_intervals(task, slopes, offsets)
@@ -168,6 +181,7 @@ def support_value_iteration(
     *,
     start: ArrayLike | None = None,
     max_sweeps: int = MAX_SWEEPS,
+    objective: Objective = AVERAGE,
 ) -> Plan:
     """Find the best policy of the best model inside time-uniform intervals (UCRL3).
 
@@ -176,7 +190,7 @@ def support_value_iteration(
 
     Parameters
     ----------
-    transitions, rewards, precision, start, max_sweeps
+    transitions, rewards, precision, start, max_sweeps, objective
         As for `extended_value_iteration`, but transitions must be counts.
     doubt : float
         log(1 / d), where d is the chance that one bound on one chance may fail.
@@ -192,8 +206,8 @@ def support_value_iteration(
     >>> round(support_value_iteration(counts, rewards, doubt=5.0, precision=1e-6).gain, 4)
     0.9391
     """
-    shape = sizes(transitions)
-    task = _task(shape, rewards, start, precision, max_sweeps)
+    shape = sizes(transitions, objective)
+    task = _task(shape, rewards, start, precision, max_sweeps, objective)
     doubt = real_number(doubt, "doubt", 0.0, open_low=True)
     return _arranged(transitions, np.ones(shape, np.bool_)).solve_time_uniform(task, doubt)
 
@@ -250,39 +264,46 @@ def _task(
     start: ArrayLike | None,
     precision: float,
     max_sweeps: int,
+    objective: Objective,
 ) -> Iteration:
-    """Check what an iteration begins with; the values are shifted so that the smallest is 0."""
-    if start is None:
-        values = np.zeros(shape[0])
-    else:
-        values = real_array(start, "start", shape[:1])
+    """Check what an iteration begins with; for the average the smallest of the values is 0."""
+    values = np.zeros(shape[0]) if start is None else real_array(start, "start", shape[:1])
+    if objective.is_average:
         values -= values.min()
     # The usual case first: a planner of few states spends its time on checks.
     if not (isinstance(precision, float) and 0.0 < precision < np.inf):
         precision = real_number(precision, "precision", 0.0, open_low=True)
     if max_sweeps != MAX_SWEEPS:
         max_sweeps = whole_number(max_sweeps, "max_sweeps", 1)
-    return new_iteration(_of_pairs(rewards, "rewards", shape), values, precision, max_sweeps)
+    rewards = _of_pairs(rewards, "rewards", shape)
+    return new_iteration(rewards, values, precision, max_sweeps, objective)
 
 
-def sizes(transitions: Transitions | Arrivals) -> tuple[int, int]:
+def sizes(transitions: Transitions | Arrivals, objective: Objective = AVERAGE) -> tuple[int, int]:
     """Return the numbers of states and actions of transitions."""
     if isinstance(transitions, Arrivals):
         return transitions.shape
     array: Any = transitions  # SciPy's sparse base class does not declare its shape
     shape: tuple[int, ...] = array.shape
-    if len(shape) == 3 and shape[0] == shape[2] and min(shape) > 0:
-        return shape[0], shape[1]
-    if scipy.sparse.issparse(transitions) and len(shape) == 2 and min(shape) > 0:
-        n_actions, rest = divmod(shape[0], shape[1])
+    n_states = shape[-1] - (0 if objective.is_average else 1)  # without the end of an episode
+    if len(shape) == 3 and shape[0] == n_states and min(shape) > 0:
+        return n_states, shape[1]
+    if scipy.sparse.issparse(transitions) and len(shape) == 2 and shape[0] > 0 and n_states > 0:
+        n_actions, rest = divmod(shape[0], n_states)
         if rest == 0:
-            return shape[1], n_actions
+            return n_states, n_actions
+    columns = "S" if objective.is_average else "S + 1"
     raise InvalidInputError(
-        f"transitions has shape {shape}; it must be (S, A, S), or sparse of shape (S * A, S)"
+        f"transitions has shape {shape}; it must be (S, A, {columns}), or sparse of shape "
+        f"(S * A, {columns})"
     )
 
 
-def gather(transitions: Transitions, known: NDArray[np.bool_] | None = None) -> Arrivals:
+def gather(
+    transitions: Transitions,
+    known: NDArray[np.bool_] | None = None,
+    objective: Objective = AVERAGE,
+) -> Arrivals:
     """Arrange transitions by arrival state.
 
     Parameters
@@ -291,8 +312,10 @@ def gather(transitions: Transitions, known: NDArray[np.bool_] | None = None) -> 
         Counts or chances; every row is divided by its own total.
     known : ndarray of bool, shape (S, A), optional
         The rows that matter. In the others any law is plausible, and leaving them out saves time.
+    objective : Objective, optional
+        Under another one than the average there is one more column, the end of an episode.
     """
-    shape = sizes(transitions)
+    shape = sizes(transitions, objective)
     if known is None:
         known = np.ones(shape, np.bool_)
     elif known.shape != shape or known.dtype != np.bool_:
@@ -300,6 +323,25 @@ def gather(transitions: Transitions, known: NDArray[np.bool_] | None = None) -> 
             f"known is {known.dtype} of shape {known.shape}; it must be bool of shape {shape}"
         )
     return arrange(transitions, np.ascontiguousarray(known))
+
+
+def outcomes(counts: Counts, objective: Objective) -> Any:
+    """Return what the steps of each pair led to, as the objective reads it.
+
+    The average reads the end of an episode as its restart. To the others it is the last column.
+    """
+    return counts.transitions if objective.is_average else counts.outcomes()
+
+
+def precision_at(t: int, objective: Objective) -> float:
+    """Return how exactly to plan at step ``t``: UCRL2's ``1 / sqrt(t)`` for the average.
+
+    A sum under a discount d may be off by ``d / (1 - d)`` times the precision, so it is a tenth of
+    ``1 - d``.
+    """
+    if objective.is_average or objective.horizon is not None:
+        return 1.0 / sqrt(t)
+    return 0.1 * (1.0 - objective.rate)
 
 
 def arrange(transitions: Transitions, known: NDArray[np.bool_]) -> Arrivals:

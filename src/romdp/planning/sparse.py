@@ -292,13 +292,13 @@ class SparseArrivals(Arrivals):
     """Transitions of a sparse array (S * A, S)."""
 
     def __init__(self, weights: Any, known: NDArray[np.bool_]) -> None:
-        self.shape = n_states, _ = known.shape
+        self.shape = known.shape[0], known.shape[1]
         matrix = scipy.sparse.csr_array(weights)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
         rows = Rows(matrix.indptr, matrix.indices, matrix.data)
-        self._lists, self._pairs, totals, bad = arrange(rows, known.reshape(-1), n_states)
+        self._lists, self._pairs, totals, bad = arrange(rows, known.reshape(-1), matrix.shape[1])
         if bad >= 0:
             self._refuse(bad, matrix.data[matrix.indptr[bad] : matrix.indptr[bad + 1]])
         self.totals = totals.reshape(self.shape)

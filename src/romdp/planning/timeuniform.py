@@ -1,7 +1,7 @@
 """Confidence sets that hold at all times without a scale, as in UCRL3."""
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
 from romdp.data.counts import Counts
+from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
 from romdp.planning.bounds import lower_end, radii, upper_end
 from romdp.planning.confidence import checked
-from romdp.planning.iteration import gather, support_value_iteration
+from romdp.planning.iteration import gather, outcomes, precision_at, support_value_iteration
 
 
 class Intervals(NamedTuple):
@@ -96,20 +97,25 @@ class TimeUniform:
         *,
         start: ArrayLike | None = None,
         n_observations: int | None = None,
+        objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
-        doubt = doubt_per_bound(counts, t, delta)
+        doubt = doubt_per_bound(counts, t, delta, objective)
         sums, squares = counts.reward_sums, counts.reward_squares
         rewards = highest_rewards(counts.visits, sums, squares, doubt)
-        arrivals = gather(counts.transitions)
-        return support_value_iteration(arrivals, rewards, doubt, 1.0 / sqrt(t), start=start)
+        arrivals = gather(outcomes(counts, objective), objective=objective)
+        precision = precision_at(t, objective)
+        return support_value_iteration(
+            arrivals, rewards, doubt, precision, start=start, objective=objective
+        )
 
 
-def doubt_per_bound(counts: Counts, t: int, delta: float) -> float:
+def doubt_per_bound(counts: Counts, t: int, delta: float, objective: Objective = AVERAGE) -> float:
     """Return log(1 / d), where d is the chance that one of the bounds may fail."""
     _, delta = checked(t, delta)
     n_states, n_actions = counts.visits.shape
-    return log(n_states * n_actions * (6 * n_states + 9) / delta)
+    n_outcomes = n_states + (0 if objective.is_average else 1)
+    return log(n_states * n_actions * (6 * n_outcomes + 9) / delta)
 
 
 @kernel

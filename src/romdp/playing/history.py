@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from romdp.core.stored import Stored
 from romdp.data.partition import Partition
+from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes
 from romdp.playing.policy import Policy
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
@@ -79,6 +80,7 @@ class History:
         seed: Any,
         episodes: Episodes | None = None,
         policy: Policy | None = None,
+        objective: Objective = AVERAGE,
     ) -> Run:
         """Return the run up to the ``last`` figure, in the middle of an ``epoch``."""
         figures = list(self.figures)
@@ -100,6 +102,7 @@ class History:
             seed=seed,
             returns=(episodes or Episodes()).returns,
             policy=policy,
+            objective=objective,
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

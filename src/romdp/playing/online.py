@@ -15,7 +15,7 @@ from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.stored import Stored
 from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
-from romdp.playing.stages import checked_range, unit_reward
+from romdp.playing.stages import checked_range, unit_reward, zero_reward
 
 _KIND, _VERSION = "online agent", 2
 _NONE = -1
@@ -104,6 +104,7 @@ class Online:
         self._n_observations = self._state.recorder.n_observations
         self._n_actions = self._state.recorder.n_actions
         self._range = checked_range(reward_range)
+        self._state.expect_episodes(None, zero_reward(self._range))
         self._observation = _NONE  # what `act` was last called with, until `observe`
         self._action = _NONE
         self._turn = _Turn()
@@ -129,7 +130,7 @@ class Online:
             self._restart(seen)
             if self._state.must_think(seen):
                 self._state.think()
-            self._observation, self._action = seen, int(self._state.table[seen])
+            self._observation, self._action = seen, self._state.action(seen)
             return self._action
 
     def observe(
@@ -150,8 +151,8 @@ class Online:
         next_observation
             What is seen now; needed unless the episode has ended.
         terminated
-            The episode is over and a new one begins: the step counts as leading to what `act`
-            (or `reset`) is called with next.
+            The episode is over and a new one begins with what `act` (or `reset`) is called with
+            next. Under the average objective the step counts as leading there.
         truncated
             The episode was cut: the step counts its reward and no transition.
         action
@@ -184,8 +185,11 @@ class Online:
         if terminated:
             self._ended = (self._observation, taken, unit)
         else:
-            known = _NONE if truncated else following
-            self._state.learn(self._observation, taken, unit, known)
+            step = (self._observation, taken, unit, following)
+            if truncated:
+                self._state.learn(*step, truncated=True)
+            else:
+                self._state.learn(*step)
         self._observation = _NONE
 
     def reset(self, observation: int | None = None) -> None:
@@ -203,7 +207,7 @@ class Online:
     def _restart(self, seen: int) -> None:
         if self._ended is not None:
             observation, action, reward = self._ended
-            self._state.learn(observation, action, reward, seen)
+            self._state.learn(observation, action, reward, seen, terminated=True)
             self._ended = None
 
     def _checked(self, value: Any, name: str) -> int:
@@ -255,6 +259,7 @@ class Online:
         online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
         fresh = online._state  # an agent may have a state of its own kind
         online._state = type(fresh).from_arrays(fresh.agent, n_observations, n_actions, seed, saved)
+        online._state.expect_episodes(None, zero_reward(online._range))
         most = max(n_observations, n_actions)
         online._observation, online._action = stored.whole("chosen", (2,), _NONE, most).tolist()
         observation, action = stored.whole("ended", (2,), _NONE, most).tolist()

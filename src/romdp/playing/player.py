@@ -83,6 +83,7 @@ class Playing:
         self.state: AgentState = agent.start(
             self._stage.observations.size, self._stage.actions.size, self._seed
         )
+        self._stage.announce(self.state)
         self._history = History(self.steps)
         identity = {} if checkpoint is None else self._identity()
         self._checkpoint = Checkpoint(checkpoint, checkpoint_seconds, identity)
@@ -148,6 +149,7 @@ class Playing:
             seed,
             self._stage.episodes,
             self._policy,
+            self.state.objective,
         )
 
     @property

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentState
@@ -15,7 +14,6 @@ from romdp.core.schema import check, mapped, record, text
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.stored import Stored
 from romdp.core.validation import freeze
-from romdp.planning import Plan, value_iteration
 from romdp.playing.spaces import Codes, Numbering, Numbers, codes_from
 
 _KIND, _VERSION = "policy", 1
@@ -138,28 +136,12 @@ def policy_of(
         met &= visits > 0
     table, values, default = np.zeros(labels.size, np.int64), np.full(labels.size, np.nan), 0
     if met.any():
-        plan = best_plan(state)
-        chosen = plan.policy[labels[met]]
+        plan = state.best_plan()
+        policy = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
+        chosen = policy[labels[met]]
         weights = visits[met] if visits.size == labels.size else None
         default = int(np.bincount(chosen, weights).argmax())
         table[met], values[met] = chosen, plan.values[labels[met]]
     table[~met] = default
-    return Policy(freeze(table), freeze(values), default, agent, "average", observations, actions)
-
-
-def best_plan(state: AgentState) -> Plan:
-    """Plan on the groups by the mean of what was learned; a pair never tried stays and pays 0."""
-    paper = state.agent.counting == "paper"
-    counts = state.recorder.counts if paper else state.recorder.group(state.partition)
-    moves = counts.matrix().tocoo()
-    sums = np.bincount(moves.row, moves.data, counts.visits.size)
-    idle = np.flatnonzero(sums == 0)
-    chances: NDArray[np.float64] = np.append(moves.data / sums[moves.row], np.ones(idle.size))
-    rows: Any = scipy.sparse.csr_array(
-        (
-            chances,
-            (np.append(moves.row, idle), np.append(moves.col, idle // counts.n_actions)),
-        ),
-        shape=moves.shape,
-    )
-    return value_iteration(rows, np.nan_to_num(counts.reward_means), 1e-3)
+    objective = str(state.objective)
+    return Policy(freeze(table), freeze(values), default, agent, objective, observations, actions)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from romdp.core.html import html_table
 from romdp.core.text import number
 from romdp.data.partition import Partition
+from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate
 from romdp.playing.policy import Policy
 
@@ -75,6 +76,9 @@ class Run:
     policy
         What to do by the mean of what was learned, without exploring; None for baselines that
         learn no table.
+    objective
+        What the agent maximised: reward per step, a discounted sum, or the sum of an episode. Print
+        it to see which.
     """
 
     steps: NDArray[np.int64]
@@ -88,6 +92,7 @@ class Run:
     seed: Any
     returns: "np.recarray[Any, Any]" = field(default_factory=lambda: Episodes().returns, repr=False)
     policy: Policy | None = field(default=None, repr=False)
+    objective: Objective = AVERAGE
 
     def __repr__(self) -> str:
         if not self.steps.size:

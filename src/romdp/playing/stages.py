@@ -50,6 +50,10 @@ class Stage(Protocol):
         """What is seen now."""
         ...
 
+    def announce(self, state: AgentState) -> None:
+        """Tell an agent, before its first step, whether episodes may end here."""
+        ...
+
     def advance(self, state: AgentState, steps: int) -> None:
         """Follow the agent's table until its epoch is over or the steps are used up."""
         ...
@@ -122,6 +126,9 @@ class CompiledStage:
         """What the world shows now."""
         return self._simulator.observation
 
+    def announce(self, state: AgentState) -> None:
+        """Say nothing: a world goes on for ever."""
+
     def advance(self, state: AgentState, steps: int) -> None:
         """Run the compiled loop."""
         state.advance(self._simulator, steps)
@@ -150,10 +157,10 @@ class CompiledStage:
 class SteppedStage:
     """A Gymnasium environment, or a vector of them, restarted whenever an episode ends.
 
-    A terminated step leads to the observation that the restart shows; a truncated one counts
-    its reward and no transition. Rewards are rescaled from ``reward_range`` to [0, 1]. What the
-    environments of a vector show is one agent's experience: they take turns, and a step of all of
-    them is as many steps of the run.
+    A terminated step ends the episode, which an average-reward agent reads as leading to the
+    observation that the restart shows. A truncated step counts its reward and no transition.
+    Rewards are rescaled from ``reward_range`` to [0, 1]. What the environments of a vector show is
+    one agent's experience: they take turns, and a step of all of them is as many steps of the run.
     """
 
     def __init__(
@@ -175,6 +182,7 @@ class SteppedStage:
             self.expected_reward = 0.0
         first = int(stream(seed, _WORLD).generate_state(1)[0])
         self._seen = [self.observations.encode(shown) for shown in self._places.reset(first)]
+        self._ages = [0] * len(self._seen)  # steps since each episode began
         self._chosen: list[int] = []  # actions for the next step, of the first few environments
         self._taken: list[int] = []  # actions of the last step
         self._moves: deque[_Move] = deque()  # made, but not learned from yet
@@ -183,6 +191,10 @@ class SteppedStage:
     def observation(self) -> int:
         """The code of what the environment shows whose turn it is."""
         return self._seen[len(self._chosen)]
+
+    def announce(self, state: AgentState) -> None:
+        """Say that episodes may end, how long they can be, and what a reward of 0 is here."""
+        state.expect_episodes(step_limit(self._env), zero_reward(self._range))
 
     def advance(self, state: AgentState, steps: int) -> None:
         """Step the environments, and learn from one move after the other."""
@@ -195,9 +207,10 @@ class SteppedStage:
                 if place in self._places.restarting:  # it will take no action
                     self._chosen.append(self._taken[place])
                     continue
-                if state.must_think(self.observation):
+                age = self._ages[place]
+                if state.must_think(self.observation, age):
                     return
-                self._chosen.append(int(state.table[self.observation]))
+                self._chosen.append(state.action(self.observation, age))
             self._move()
 
     def _move(self) -> None:
@@ -217,8 +230,12 @@ class SteppedStage:
         if self._mean_reward is not None:
             self.expected_reward += self._mean_reward[move.observation, move.action]
         self.episodes.count(reward, state.step + 1, ended, move.place)
-        unknown = move.truncated and not move.terminated
-        state.learn(move.observation, move.action, unit, -1 if unknown else move.following)
+        step = (move.observation, move.action, unit, move.following)
+        if ended:
+            state.learn(*step, terminated=move.terminated, truncated=move.truncated)
+        else:
+            state.learn(*step)
+        self._ages[move.place] = 0 if ended else self._ages[move.place] + 1
         self._novelty.look(state)
 
     def describe(self) -> Any:
@@ -317,6 +334,18 @@ class _Vector:
     def restarting(self) -> Collection[int]:
         """Which environments the next step will only restart."""
         return self._held.keys()
+
+
+def step_limit(env: Any) -> int | None:
+    """Return the most steps that an episode can have, if the environment says so."""
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return int(limit) if limit else None
+
+
+def zero_reward(reward_range: tuple[float, float]) -> float:
+    """Return what a reward of 0 becomes when it is rescaled."""
+    low, high = reward_range
+    return -low / (high - low) + 0.0  # not -0.0
 
 
 def checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float]:
