@@ -31,7 +31,11 @@ def fit_command(
     observation: Annotated[
         str,
         typer.Option(
-            "--observation", metavar="COLUMN", help="Column of what was seen.", show_default=False
+            "--observation",
+            metavar="COLUMN",
+            help="Column of what was seen. Several columns of numbers, x,y,z, or a column of lists "
+            "are vectors.",
+            show_default=False,
         ),
     ],
     action: Annotated[
@@ -145,7 +149,7 @@ def fit_command(
     with _Progress(quiet) as progress, _cluster(dask) as client:
         model = fit(
             files,
-            observation,
+            observation.split(",") if "," in observation else observation,
             action,
             reward,
             episode,

@@ -11,12 +11,14 @@ from romdp.clustering.evidence import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.offline import METHODS, refuse_unrepeated
+from romdp.clustering.simple import Singletons
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
 from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.encoding.encoder import Encoder
 from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
 from romdp.logs.model.latent import LatentModel, build
 from romdp.logs.reading.closing import LogCounts, split_trajectory
@@ -24,16 +26,17 @@ from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs
 from romdp.logs.reading.minari import is_minari, read_minari
 from romdp.logs.reading.names import Floats
+from romdp.logs.vectors import Observation, decode_log, holds_vectors
 from romdp.planning.confidence import Hoeffding
 
-_HOLDOUT, _GROUP, _REGROUP, _TEST = range(4)  # streams of the seed
+_HOLDOUT, _GROUP, _REGROUP, _TEST, _ENCODE = range(5)  # streams of the seed
 _ALONE = " of transitions alone"
 _VERSIONS = ("romdp", "numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
 
 def fit(
     data: Any,
-    observation: str | None = None,
+    observation: Observation = None,
     action: str | None = None,
     reward: str | None = None,
     episode: str | None = None,
@@ -55,6 +58,7 @@ def fit(
     progress: Callable[[int], object] | None = None,
     client: Any = None,
     stage: Callable[[str], object] | None = None,
+    encoder: Encoder | None = None,
 ) -> LatentModel:
     """Find the hidden states behind logged decisions, the MDP between them and its best policy.
 
@@ -67,6 +71,8 @@ def fit(
     observation, action, reward
         Names of the columns: what was seen, what was then done, what that brought. Observations
         and actions may be text, whole numbers or any category, rewards any finite numbers.
+        Several columns of numbers (a list of names) or one column of equally long lists (in a
+        mapping also a 2-D array) are vectors: an `Encoder` finds codes for them first.
         Without ``action`` nobody could choose; without ``reward`` only the states are sought.
     episode
         The column that tells whose row it is. Rows of different episodes may be interleaved;
@@ -115,6 +121,8 @@ def fit(
         A ``distributed.Client``: files are then counted on its Dask cluster.
     stage
         Called with a few words whenever another stage begins, such as the grouping.
+    encoder
+        For vectors: how they are encoded; by default `Encoder` with the same seed.
 
     Returns
     -------
@@ -141,9 +149,30 @@ def fit(
     whole_number(rare, "rare", 0)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
     word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
-    columns = None
+    columns = decoder = None
     if is_minari(data):
         data = read_minari(data)
+    if holds_vectors(data, observation):
+        if stage is not None:
+            stage("encoding the vectors and grouping their codes")
+        roles = {
+            "action": action,
+            "reward": reward,
+            "episode": episode,
+            "order": order,
+            "terminated": terminated,
+        }
+        data, observation, decoder = decode_log(
+            data,
+            observation,
+            roles,
+            clusterer,
+            generator(seed, _ENCODE),
+            encoder=encoder or Encoder(seed=seed),
+            sort=sort,
+            ends=ends,
+        )
+        clusterer = Singletons()
     if isinstance(data, Trajectory):
         if data.n_observations > whole_number(max_observations, "max_observations", 1):
             raise InvalidInputError(
@@ -153,7 +182,7 @@ def fit(
             )
         log = split_trajectory(data, holdout=holdout, seed=word)
     else:
-        if observation is None:
+        if not isinstance(observation, str):
             raise InvalidInputError(
                 "observation is missing: name the column that holds what was seen"
             )
@@ -189,7 +218,12 @@ def fit(
         "reward_law": reward_law,
         **{library: version(library) for library in _VERSIONS},
     }
-    return replace(model, columns={} if columns is None else asdict(columns), settings=settings)
+    return replace(
+        model,
+        columns={} if columns is None else asdict(columns),
+        settings=settings,
+        decoder=decoder,
+    )
 
 
 def fit_counts(

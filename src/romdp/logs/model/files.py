@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from romdp.core.text import plain
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.encoding.decoder import StateDecoder
 from romdp.logs.model.evaluation import HeldOut, PolicyValue, Prediction
 from romdp.logs.model.independence import PermutationTest
 from romdp.logs.model.latent import LatentModel
@@ -49,6 +50,7 @@ _COUNTS = "counts.npz"
 _OBSERVATIONS = "observations.parquet"
 _ACTIONS = "actions.parquet"
 _TABLES = (_COUNTS, _OBSERVATIONS, _ACTIONS)
+_DECODER = "decoder.npz"  # only of models of vectors
 _NEW = ".new"
 
 
@@ -112,7 +114,7 @@ def check_model_directory(path: str | os.PathLike[str]) -> Path:
 def _is_leftover(path: Path) -> bool:
     """Recognise what an interrupted `save_model` leaves: its own names with an ending."""
     name = path.name
-    new = [f"{table}{_NEW}" for table in _TABLES]
+    new = [f"{table}{_NEW}" for table in (*_TABLES, _DECODER)]
     return name in new or (
         name.endswith(".tmp") and any(name.startswith(f".{known}.") for known in (*new, _FACTS))
     )
@@ -164,6 +166,9 @@ def _write(model: LatentModel, folder: Path) -> None:
     write_atomic(new[_OBSERVATIONS], lambda file: pq.write_table(observations, file))
     write_atomic(new[_ACTIONS], lambda file: pq.write_table(actions, file))
     write_arrays(new[_COUNTS], KIND, _COUNTS_VERSION, arrays)
+    if model.decoder is not None:
+        new[_DECODER] = folder / f"{_DECODER}{_NEW}"
+        model.decoder.save(new[_DECODER])
     confidence = model.confidence
     facts = {
         "kind": KIND,
@@ -238,7 +243,9 @@ _MODEL = schema.record(
     },
     optional={
         "settings": schema.mapped(schema.anything()),
-        "files": schema.record(dict.fromkeys(_TABLES, schema.text())),
+        "files": schema.record(
+            dict.fromkeys(_TABLES, schema.text()), optional={_DECODER: schema.text()}
+        ),
     },
 )
 
@@ -260,7 +267,7 @@ def _facts(folder: Path) -> tuple[dict[str, Any], bool]:
     return facts, verified and "files" in facts
 
 
-def load_model(path: str | os.PathLike[str]) -> LatentModel:
+def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentModel:
     """Read a model that `LatentModel.save` wrote.
 
     Models written by romdp 0.1 carry no checksums; ``verified`` is then False.
@@ -269,6 +276,8 @@ def load_model(path: str | os.PathLike[str]) -> LatentModel:
     ----------
     path
         The directory.
+    features
+        The object that the `Encoder` was given as ``features``, if there was one: no file holds it.
 
     Raises
     ------
@@ -285,7 +294,8 @@ def load_model(path: str | os.PathLike[str]) -> LatentModel:
             arrays, _ = read_arrays(found[_COUNTS], KIND, _COUNTS_VERSION)
             observations = _columns(found[_OBSERVATIONS])
             actions = _columns(found[_ACTIONS])
-        return _build(facts, arrays, observations, actions, verified)
+            decoder = StateDecoder.load(found[_DECODER], features) if _DECODER in found else None
+        return replace(_build(facts, arrays, observations, actions, verified), decoder=decoder)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise StorageError(f"{folder} is damaged: {error}") from error
     except OSError as error:

@@ -13,6 +13,8 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.data.vectors import are_vectors
+from romdp.encoding.decoder import StateDecoder
 from romdp.exact.mdp import MDP
 from romdp.logs.model.checks import Check, check_model
 from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
@@ -66,6 +68,9 @@ class LatentModel:
         The names of its columns by what they are; empty for a trajectory.
     settings : mapping
         What else `romdp.fit` was told, and the versions that it ran with.
+    decoder : StateDecoder or None
+        For vectors: from a vector to its hidden state. ``observation_names`` are then numbers of
+        states.
     verified : bool
         False for a model that was read from files without checksums, as romdp 0.1 wrote them.
     """
@@ -88,6 +93,7 @@ class LatentModel:
     n_episodes: int = 1
     columns: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    decoder: StateDecoder | None = None
     verified: bool = True
 
     @property
@@ -192,7 +198,8 @@ class LatentModel:
     def warnings(self) -> tuple[str, ...]:
         """What speaks against relying on the model, in words."""
         failed = [f"{check.name}? No: {check.text}" for check in self.checks if check.ok is False]
-        return (*failed, *(self.held_out.notes if self.held_out else ()))
+        of_vectors = self.decoder.notes if self.decoder else ()
+        return (*failed, *of_vectors, *(self.held_out.notes if self.held_out else ()))
 
     @property
     def _scale(self) -> tuple[float, float]:
@@ -214,7 +221,8 @@ class LatentModel:
         Parameters
         ----------
         observations
-            A name, or a sequence, array or column of names.
+            A name, or a sequence, array or column of names; vectors, shape (n, d), if the model
+            was learned from vectors.
         unknown
             What to do with names that the log does not have, or has without a state:
             ``"mark"`` gives them the state -1, ``"error"`` raises.
@@ -224,6 +232,7 @@ class LatentModel:
         int or ndarray of int64
         """
         choice(unknown, "unknown", ("mark", "error"))
+        observations = self._decoded(observations)
         names = _names(observations)
         if names is None:
             return int(self.predict([observations], unknown)[0])
@@ -249,6 +258,7 @@ class LatentModel:
         -------
         The action's name, or an array of names (of int64 if all are whole numbers, else of object).
         """
+        observations = self._decoded(observations)
         if _names(observations) is None:
             return self.act([observations], unknown)[0]
         states = self.predict(observations, unknown)
@@ -258,6 +268,19 @@ class LatentModel:
         answer = np.empty(len(chosen), object)
         answer[:] = chosen
         return answer
+
+    def _decoded(self, observations: Any) -> Any:
+        """Put the numbers of states in place of vectors; a single vector becomes one number."""
+        if self.decoder is None:
+            return observations
+        if are_vectors(observations):
+            return self.decoder.predict(observations)
+        single = (
+            np.ndim(observations) == 1 and len(observations) == self.decoder.encoding.n_features
+        )
+        if single and np.asarray(observations).dtype.kind == "f":
+            return int(self.decoder.predict([observations])[0])
+        return observations
 
     def typical(self, state: int, most: int = 5) -> tuple[Any, ...]:
         """Return the names of the observations seen most in a state."""

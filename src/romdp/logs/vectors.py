@@ -1,0 +1,245 @@
+"""Logs whose observations are vectors: the hidden states behind them take their place."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.clustering.evidence import Clusterer
+from romdp.clustering.vectors import find_states
+from romdp.core.errors import InvalidInputError
+from romdp.data.trajectory import Trajectory
+from romdp.data.vectors import are_vectors, vector_array
+from romdp.encoding.decoder import StateDecoder
+from romdp.encoding.encoder import Encoder
+from romdp.encoding.moments import Ints
+from romdp.encoding.steps import ENDED, UNKNOWN, Steps
+from romdp.encoding.views import apply_features
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.names import simple_names
+from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
+from romdp.logs.reading.sources import open_source
+
+Observation = str | Sequence[str] | None
+"""The column of observations, or the columns of the numbers of a vector."""
+
+
+def holds_vectors(data: Any, observation: Observation) -> bool:
+    """Say whether the observations of a log are vectors."""
+    if isinstance(data, Trajectory):
+        return data.vectors is not None
+    if observation is None or not isinstance(observation, str):
+        return observation is not None
+    if isinstance(data, Mapping):
+        return observation in data and are_vectors(data[observation])
+    if not _is_table(data):
+        return False
+    return any(_is_list(piece.types.get(observation)) for piece in open_source(data)[:1])
+
+
+def decode_log(
+    data: Any,
+    observation: Observation,
+    columns: Mapping[str, str | None],
+    clusterer: Clusterer,
+    rng: np.random.Generator,
+    *,
+    encoder: Encoder | None = None,
+    sort: bool = False,
+    ends: str = "truncated",
+) -> tuple[Any, str | None, StateDecoder]:
+    """Find the hidden states behind the vectors of a log and put them in their place.
+
+    Parameters
+    ----------
+    data, observation
+        As for `romdp.fit`.
+    columns
+        The names of the other columns: action, reward, episode, order, terminated, and what else
+        is to be kept.
+    clusterer
+        Groups codes.
+    rng
+        Draws samples and starts.
+    encoder
+        Learns codes.
+    sort, ends
+        As for `romdp.fit`.
+
+    Returns
+    -------
+    The log with states in place of vectors, the name of their column, and the decoder.
+    """
+    encoder = encoder or Encoder()
+    if isinstance(data, Trajectory):
+        assert data.vectors is not None
+        lasting = np.cumsum(data.lengths) - 1
+        following = np.arange(1, data.n_steps + 1)
+        following[lasting] = UNKNOWN
+        vectors = apply_features(encoder.features, data.vectors)
+        steps = Steps(vectors, data.actions, data.rewards, following, data.n_actions)
+        decoder = _found(steps, clusterer, rng, encoder)
+        states = decoder.predict(data.vectors)
+        log = Trajectory(states, data.actions, data.rewards, data.lengths, n_actions=data.n_actions)
+        return log, None, decoder
+    table, vectors, name = _read(data, observation, columns)
+    order = _time_order(table, columns, sort)
+    following = _following(table, columns, order, ends)
+    actions = np.zeros(len(vectors), np.int64)
+    if columns.get("action") is not None:
+        actions = _codes(table, str(columns["action"]))
+    rewards = None
+    if columns.get("reward") is not None:
+        rewards = _numbers(table, str(columns["reward"]))[order]
+    inner = apply_features(encoder.features, vectors[order])
+    steps = Steps(inner, actions[order], rewards, following, int(actions.max()) + 1)
+    decoder = _found(steps, clusterer, rng, encoder)
+    return table.append_column(name, [decoder.predict(vectors)]), name, decoder
+
+
+def _found(
+    steps: Steps, clusterer: Clusterer, rng: np.random.Generator, encoder: Encoder
+) -> StateDecoder:
+    decoder = find_states(steps, clusterer, rng, encoder)
+    if decoder.n_states == 1:
+        raise InvalidInputError(
+            decoder.notes[0]
+            if decoder.notes
+            else "all vectors belong to one hidden state: there is nothing to learn"
+        )
+    return decoder
+
+
+def _is_table(data: Any) -> bool:
+    return not isinstance(data, Trajectory) and (
+        isinstance(data, str | list | tuple)
+        or hasattr(data, "__fspath__")
+        or hasattr(data, "__arrow_c_stream__")
+        or hasattr(data, "columns")
+    )
+
+
+def _is_list(arrow_type: Any) -> bool:
+    import pyarrow as pa
+
+    return arrow_type is not None and (
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
+    )
+
+
+def _read(
+    data: Any, observation: Observation, columns: Mapping[str, str | None]
+) -> tuple[Any, NDArray[Any], str]:
+    """Read a log as a table without its vectors, the vectors, and a name for their column."""
+    import pyarrow as pa
+
+    others = [name for name in dict.fromkeys(columns.values()) if name is not None]
+    if isinstance(observation, str):
+        parts, name = [observation], observation
+    else:
+        parts = list(observation or ())
+        name = ",".join(str(part) for part in parts)
+        strange = [part for part in parts if not isinstance(part, str)]
+        if strange or not parts:
+            raise InvalidInputError(
+                f"observation is {observation!r}; pass the names of the columns of numbers"
+            )
+        taken = [part for part in parts if part in others]
+        if taken or len(set(parts)) < len(parts):
+            raise InvalidInputError(
+                f"column {taken[0] if taken else parts[0]!r} is named twice; each column is one "
+                "number of the vector, or something else"
+            )
+    if isinstance(data, Mapping) and isinstance(observation, str):
+        vectors = vector_array(data[observation], f"column {observation!r}")
+        data = {key: data[key] for key in others if key in data}
+        if not data:
+            data = {"row": np.arange(len(vectors))}
+        (piece,) = open_source(data)
+        table = pa.Table.from_batches(list(piece.batches(Wanted((), (), None, tuple(data)), 2**20)))
+        _check_columns(others, piece.types, piece.label)
+    else:
+        pieces = open_source(data)
+        batches = []
+        for piece in pieces:
+            _check_columns([*parts, *others], piece.types, piece.label)
+            numbers = tuple(parts) if not isinstance(observation, str) else ()
+            lists = tuple(parts) if isinstance(observation, str) else ()
+            wanted = Wanted((), numbers, None, (*lists, *others))
+            batches += list(piece.batches(wanted, BATCH_ROWS))
+        table = pa.Table.from_batches(batches)
+        if isinstance(observation, str):
+            vectors = vector_array(table.column(observation).to_pylist(), f"column {observation!r}")
+        else:
+            numbers_read = [_numbers(table, part) for part in parts]
+            vectors = vector_array(np.column_stack(numbers_read), "the log", parts)
+        table = table.select(others)
+    if table.num_columns and table.num_rows != len(vectors):
+        raise InvalidInputError(
+            f"column {name!r} has {len(vectors):,} rows and the others {table.num_rows:,}"
+        )
+    return table, vectors, name
+
+
+def _check_columns(names: Sequence[str], types: Mapping[str, Any], label: str) -> None:
+    for name in names:
+        if types.get(name) is None:
+            Columns(name).check(dict(types), label)  # says that it is missing, or there twice
+
+
+def _numbers(table: Any, column: str) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    values = table.column(column)
+    try:
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.int8())
+        array = values.cast(pa.float64()).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"column {column!r} holds {values.type}, which is no number: {error}"
+        ) from error
+    return np.asarray(array, np.float64)
+
+
+def _codes(table: Any, column: str) -> Ints:
+    """Return numbers for the different values of a column."""
+    names = simple_names(table.column(column).combine_chunks(), column)
+    coded = names.dictionary_encode()
+    codes: Ints = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if (codes < 0).any():
+        raise InvalidInputError(
+            f"column {column!r} is missing in row {int(np.argmax(codes < 0)) + 1:,}"
+        )
+    return codes
+
+
+def _time_order(table: Any, columns: Mapping[str, str | None], sort: bool) -> Ints:
+    """Return the rows of one episode after the other, each in order of time."""
+    n = table.num_rows
+    keys: list[NDArray[Any]] = []
+    if sort and columns.get("order") is not None:
+        values = table.column(str(columns["order"])).to_numpy(zero_copy_only=False)
+        keys.append(np.argsort(np.argsort(values, kind="stable"), kind="stable"))
+    if columns.get("episode") is not None:
+        keys.append(_codes(table, str(columns["episode"])))
+    order: Ints = np.lexsort(keys) if keys else np.arange(n)
+    return order
+
+
+def _following(table: Any, columns: Mapping[str, str | None], order: Ints, ends: str) -> Ints:
+    """Return the next row of each, in the given order."""
+    following = np.arange(1, len(order) + 1)
+    last = np.zeros(len(order), np.bool_)
+    last[-1:] = True
+    if columns.get("episode") is not None:
+        episodes = _codes(table, str(columns["episode"]))[order]
+        last[:-1] = episodes[1:] != episodes[:-1]
+    following[last] = ENDED if ends == "restart" else UNKNOWN
+    if columns.get("terminated") is not None:
+        ended = _numbers(table, str(columns["terminated"]))[order] != 0
+        following[ended] = ENDED
+    return following

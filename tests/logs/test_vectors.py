@@ -1,0 +1,108 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from encoding_worlds import accuracy, chain
+
+import romdp
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return chain(3000, n_noise=2)
+
+
+def columns(seen):
+    names = [f"x{i}" for i in range(seen.vectors.shape[1])]
+    table = dict(zip(names, seen.vectors.T, strict=True))
+    return names, {**table, "do": seen.actions, "paid": seen.rewards}
+
+
+@pytest.fixture(scope="module")
+def model(seen):
+    names, table = columns(seen)
+    return romdp.fit(table, observation=names, action="do", reward="paid")
+
+
+def test_columns_of_numbers_are_vectors(seen, model):
+    assert model.n_states == 4
+    states = model.predict(seen.vectors)
+    assert accuracy(states, seen.states) > 0.97
+    assert model.predict(seen.vectors[0]) == states[0]
+    assert model.act(seen.vectors[:5]).shape == (5,)
+    assert model.act(seen.vectors[0]) == model.act(seen.vectors[:1])[0]
+    assert model.columns["observation"] == "x0,x1,x2,x3,x4,x5"
+
+
+def test_a_two_dimensional_array_and_lists_are_the_same_vectors(seen, model):
+    other = {"do": seen.actions, "paid": seen.rewards}
+    for shown in (seen.vectors, pa.array(seen.vectors.tolist())):
+        table = {"shown": shown, **other}
+        data = pa.table(table) if isinstance(shown, pa.Array) else table
+        found = romdp.fit(data, observation="shown", action="do", reward="paid")
+        np.testing.assert_array_equal(found.predict(seen.vectors), model.predict(seen.vectors))
+    trajectory = romdp.Trajectory(seen.vectors, seen.actions, seen.rewards)
+    assert accuracy(romdp.fit(trajectory).predict(seen.vectors), seen.states) > 0.97
+
+
+def test_episodes_may_be_interleaved_and_sorted(seen):
+    names, table = columns(seen)
+    episode = np.repeat(["a", "b"], 1500)
+    order = np.random.default_rng(0).permutation(3000)
+    mixed = {**table, "who": episode, "when": np.arange(3000)}
+    mixed = {name: np.asarray(values)[order] for name, values in mixed.items()}
+    found = romdp.fit(
+        mixed, names, action="do", reward="paid", episode="who", order="when", sort=True
+    )
+    assert accuracy(found.predict(seen.vectors), seen.states) > 0.97
+
+
+def test_a_saved_model_keeps_its_decoder(seen, model, tmp_path):
+    model.save(tmp_path / "model")
+    again = romdp.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(seen.vectors), model.predict(seen.vectors))
+    assert again.decoder.encoding.scores == model.decoder.encoding.scores
+
+
+def test_one_scalar_column_is_names_and_a_list_of_one_is_vectors(seen):
+    table = {"x": seen.states.astype(float), "do": seen.actions, "paid": seen.rewards}
+    assert romdp.fit(table, "x", "do", "paid").decoder is None
+    assert romdp.fit(table, ["x"], "do", "paid").decoder is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t["x1"].__setitem__(7, np.nan), "'x1' holds nan in row 7"),
+        (lambda t: t.pop("x2"), "'x2'"),
+        (lambda t: t.__setitem__("x0", ["a"] * 3000), "'x0' holds string"),
+    ],
+)
+def test_bad_columns_are_named(seen, change, message):
+    names, table = columns(seen)
+    table = {name: np.array(values) for name, values in table.items()}
+    change(table)
+    with pytest.raises(romdp.ROMDPError, match=message):
+        romdp.fit(table, names, "do", "paid")
+
+
+def test_noise_is_refused_with_the_reason():
+    rng = np.random.default_rng(0)
+    table = {"v": rng.random((800, 3)), "do": rng.integers(2, size=800)}
+    with pytest.raises(romdp.ROMDPError, match="No signal"):
+        romdp.fit(table, "v", "do")
+
+
+def test_the_command_takes_several_columns(seen, tmp_path):
+    from typer.testing import CliRunner
+
+    from romdp.cli import app
+
+    names, table = columns(seen)
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    out = tmp_path / "model"
+    arguments = ["fit", str(tmp_path / "log.parquet"), "--observation", ",".join(names)]
+    arguments += ["--action", "do", "--reward", "paid", "--out", str(out)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert romdp.load_model(out).n_states == 4
