@@ -57,6 +57,16 @@ def test_a_run_that_has_not_begun():
     assert dict(read(run._repr_html_())[1])["steps"] == "0"
 
 
+def test_a_policy():
+    policy = romdp.play(romdp.PSRL(), WORLD, 2000, seed=3).policy
+    title, (head, *rows), (below,) = read(policy._repr_html_())
+    assert title == "Policy of psrl (objective: average)"
+    assert head[0] == "action"
+    counts = np.bincount(policy.table, minlength=2)
+    assert dict(rows) == {str(a): str(n) for a, n in enumerate(counts) if n}
+    assert below == f"at any other observation: {policy.default}"
+
+
 def test_assumptions():
     assumptions = WORLD.assumptions()
     title, rows, _ = read(assumptions._repr_html_())

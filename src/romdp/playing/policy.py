@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentState
 from romdp.core.errors import ROMDPError, StorageError
+from romdp.core.html import html_table
 from romdp.core.schema import anything as any_json
 from romdp.core.schema import check, mapped, record, text
 from romdp.core.storage import read_arrays, write_arrays
@@ -17,6 +18,7 @@ from romdp.core.validation import freeze
 from romdp.playing.spaces import Codes, Numbering, Numbers, codes_from
 
 _KIND, _VERSION = "policy", 1
+_MOST_ACTIONS = 20  # in a notebook
 _FACTS = record(
     {
         "agent": text(),
@@ -78,6 +80,22 @@ class Policy:
         chances = np.zeros(self._actions.size)
         chances[self._number(observation)] = 1.0
         return chances
+
+    def _repr_html_(self) -> str:
+        met = np.isfinite(self.values)
+        chosen, times = np.unique(self.table[met], return_counts=True)
+        order = np.argsort(-times, kind="stable")[:_MOST_ACTIONS]
+        rows = [(self._actions.decode(int(chosen[i])), f"{times[i]:,}") for i in order]
+        more = chosen.size - order.size
+        return html_table(
+            f"Policy of {self.agent} (objective: {self.objective})",
+            rows,
+            ("action", "observations met where it is best"),
+            [
+                *([f"... and {more} more actions"] if more > 0 else []),
+                f"at any other observation: {self._actions.decode(self.default)}",
+            ],
+        )
 
     def _number(self, observation: Any) -> int:
         code = self._observations.find(observation)
