@@ -112,6 +112,15 @@ def read_checkpoint(folder):
     return [run.steps, run.regret, run.epochs]
 
 
+def write_policy(folder):
+    romdp.play(AGENT, WORLD, steps=300, seed=0).policy.save(folder / "policy.npz")
+
+
+def read_policy(folder):
+    policy = romdp.load_policy(folder / "policy.npz")
+    return [policy.table, np.nan_to_num(policy.values), [policy.act(y) for y in range(8)]]
+
+
 def write_vocabulary(folder):
     romdp.Vocabulary(names=["a", ("b", 1), 2.5, b"c"]).save(folder / "words.json")
 
@@ -158,6 +167,7 @@ READERS = {
     "model": Reader(write_model, read_model, 300),
     "online": Reader(write_online, read_online, 200),
     "checkpoint": Reader(write_checkpoint, read_checkpoint, 100),
+    "policy": Reader(write_policy, read_policy, 200),
     "runs": Reader(write_runs, read_runs, 60, partial=True),
     "vocabulary": Reader(write_vocabulary, read_vocabulary, 300, sealed=False),
     "logs": Reader(write_logs, read_logs, 200, sealed=False),
@@ -247,7 +257,7 @@ def unsealed_json(content, rng):
 
 
 @pytest.mark.parametrize(
-    "name", ["world", "mdp", "trajectory", "model", "online", "checkpoint", "vocabulary"]
+    "name", ["world", "mdp", "trajectory", "model", "online", "checkpoint", "policy", "vocabulary"]
 )
 def test_damaged_fields_are_never_a_traceback(stored, tmp_path, name):
     """Files whose checksums fit, or that have none, but that hold nonsense."""
@@ -280,7 +290,7 @@ def without_checksums(content):
     return json.dumps({**kept, "version": 1}).encode()
 
 
-@pytest.mark.parametrize("name", ["world", "online", "checkpoint"])
+@pytest.mark.parametrize("name", ["world", "online", "checkpoint", "policy"])
 def test_archives_written_anew_hold_the_same_or_are_refused(stored, tmp_path, name):
     reader = READERS[name]
     folder, files = copied(stored[name], tmp_path)
