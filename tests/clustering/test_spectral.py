@@ -3,7 +3,7 @@ import pytest
 
 from romdp.clustering.evidence import Evidence
 from romdp.clustering.spectral import Spectral
-from romdp.clustering.spectral.clusterer import settle
+from romdp.clustering.spectral.factors import settle
 from romdp.clustering.spectral.population import exact_views
 from romdp.clustering.spectral.report import Refusal
 from romdp.core.errors import InvalidInputError, UnknownNameError

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,179 +13,146 @@ from romdp.core.errors import InvalidInputError, StorageError
 if TYPE_CHECKING:
     from romdp.experiments.directory import RunDirectory
     from romdp.experiments.executors import Executor
-    from romdp.experiments.watching import Watcher
 
 _WORLDS = "Worlds"
 _AGENTS = "Settings of the agents"
 _RUNNING = "Where and how it runs"
 _MOST_NAMED = 20  # damaged runs
 
+
+def _option(
+    name: str,
+    text: str,
+    panel: str | None = None,
+    metavar: str | None = None,
+    default: str | bool = True,
+) -> Any:
+    """Make an option; ``default`` is what the help shows as its default."""
+    return typer.Option(
+        name, help=text, metavar=metavar, show_default=default, rich_help_panel=panel
+    )
+
+
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
 ]
 WorkersOption = Annotated[
-    int,
-    typer.Option(
-        "--workers", help="How many processes of this machine to use.", rich_help_panel=_RUNNING
-    ),
+    int, _option("--workers", "How many processes of this machine to use.", _RUNNING)
 ]
-DaskOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Run on the Dask cluster of this scheduler instead (needs romdp\\[dask]).",
-        rich_help_panel=_RUNNING,
-    ),
-]
+_DASK = "Run on the Dask cluster of this scheduler instead (needs romdp\\[dask])."
+DaskOption = Annotated[str | None, _option("--dask", _DASK, _RUNNING, "ADDRESS")]
 CheckpointsOption = Annotated[
     float,
-    typer.Option(
-        "--checkpoint-seconds",
-        help="How many seconds lie between two checkpoints of a run.",
-        rich_help_panel=_RUNNING,
+    _option(
+        "--checkpoint-seconds", "How many seconds lie between two checkpoints of a run.", _RUNNING
     ),
 ]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=_RUNNING)
-]
+QuietOption = Annotated[bool, _option("--quiet", "Show no progress.", _RUNNING)]
 
 
 def compare(
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", help="A new directory for the results.", show_default=False
-        ),
+        Path, _option("--out", "A new directory for the results.", metavar="DIR", default=False)
     ],
     agents: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--agents",
-            metavar="NAME,NAME,...",
-            help="sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, ucrl3, psrl, "
+            "sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, ucrl3, psrl, "
             "oracle, oracle-psrl, two-phase, q-learning, dqn.",
-            show_default="sl-ucrl,ucrl2,oracle",
+            metavar="NAME,NAME,...",
+            default="sl-ucrl,ucrl2,oracle",
         ),
     ] = None,
     observations: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--observations",
+            "Numbers of observations; there is a world for each.",
             metavar="Y,Y,...",
-            help="Numbers of observations; there is a world for each.",
         ),
     ] = None,
     steps: Annotated[
-        str | None,
-        typer.Option("--steps", help="Number of steps per run, such as 1e6.", show_default="1e5"),
+        str | None, _option("--steps", "Number of steps per run, such as 1e6.", default="1e5")
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            "--seeds",
-            help="How often everything is repeated, each time with new worlds.",
-            show_default="5",
+        _option(
+            "--seeds", "How often everything is repeated, each time with new worlds.", default="5"
         ),
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(
+        _option(
             "--scale",
-            help="Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
+            "Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
             "or bernstein. At 1 those agents explore for most of a million steps; below 1 nothing "
             "is guaranteed.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             "--config",
+            "A TOML or JSON file with the entries of experiment.json; options override it.",
             metavar="FILE",
-            help="A TOML or JSON file with the entries of experiment.json; options override it.",
         ),
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", help="Seeds the whole experiment.", show_default="0"),
+        int | None, _option("--seed", "Seeds the whole experiment.", default="0")
     ] = None,
     states: Annotated[
-        int | None,
-        typer.Option("--states", help="Number of hidden states X.", rich_help_panel=_WORLDS),
+        int | None, _option("--states", "Number of hidden states X.", _WORLDS)
     ] = None,
-    actions: Annotated[
-        int | None, typer.Option("--actions", help="Number of actions A.", rich_help_panel=_WORLDS)
-    ] = None,
+    actions: Annotated[int | None, _option("--actions", "Number of actions A.", _WORLDS)] = None,
     world: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--world",
-            metavar="NAME|FILE",
-            help="A world by name or from a file; may be repeated.",
-            show_default="random-romdp",
-            rich_help_panel=_WORLDS,
+            "A world by name or from a file; may be repeated.",
+            _WORLDS,
+            "NAME|FILE",
+            default="random-romdp",
         ),
     ] = None,
     more: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Another argument of the world; may be repeated.",
-            rich_help_panel=_WORLDS,
-        ),
+        _option("--set", "Another argument of the world; may be repeated.", _WORLDS, "NAME=VALUE"),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(
-            "--delta",
-            help="Probability that the confidence sets fail.",
-            show_default="0.05",
-            rich_help_panel=_AGENTS,
-        ),
+        _option("--delta", "Probability that the confidence sets fail.", _AGENTS, default="0.05"),
     ] = None,
     sets: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--sets",
-            help="Confidence sets of all optimistic agents: time-uniform (UCRL3's, valid as they "
+            "Confidence sets of all optimistic agents: time-uniform (UCRL3's, valid as they "
             "are), paper, jaksch or bernstein.",
-            show_default="time-uniform, or paper if --scale is given",
-            rich_help_panel=_AGENTS,
+            _AGENTS,
+            default="time-uniform, or paper if --scale is given",
         ),
     ] = None,
     constants: Annotated[
-        str | None,
-        typer.Option(
-            "--constants",
-            help="The same as --sets paper or --sets jaksch.",
-            rich_help_panel=_AGENTS,
-        ),
+        str | None, _option("--constants", "The same as --sets paper or --sets jaksch.", _AGENTS)
     ] = None,
     unknown_states: Annotated[
         bool,
-        typer.Option(
-            "--unknown-states",
-            help="Do not tell sl-ucrl the number of hidden states.",
-            rich_help_panel=_AGENTS,
-        ),
+        _option("--unknown-states", "Do not tell sl-ucrl the number of hidden states.", _AGENTS),
     ] = False,
     factor: Annotated[
         float | None,
-        typer.Option(
+        _option(
             "--factor",
-            help="Multiplies the bounds by which sl-ucrl groups.",
-            show_default="1, or 0.5 for an MDP",
-            rich_help_panel=_AGENTS,
+            "Multiplies the bounds by which sl-ucrl groups.",
+            _AGENTS,
+            default="1, or 0.5 for an MDP",
         ),
     ] = None,
     constant: Annotated[
         float | None,
-        typer.Option(
-            "--constant",
-            help="The constant C in the bound of sl-ucrl-paper.",
-            show_default="1",
-            rich_help_panel=_AGENTS,
+        _option(
+            "--constant", "The constant C in the bound of sl-ucrl-paper.", _AGENTS, default="1"
         ),
     ] = None,
     workers: WorkersOption = 1,
@@ -202,7 +170,9 @@ def compare(
     content = {} if config is None else _read_config(config)
     arguments = _arguments(states, actions, more or [])
     given = {
-        "observations": None if observations is None else _numbers(observations, "--observations"),
+        "observations": None
+        if observations is None
+        else [_number(part, "--observations") for part in observations.split(",")],
         "steps": None if steps is None else _number(steps, "--steps"),
         "seeds": seeds,
         "seed": seed,
@@ -240,12 +210,9 @@ def compare(
     }
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
     experiment = Experiment.from_dict(content)
-    executor = make_executor(workers, dask)
-    try:
+    with closing(make_executor(workers, dask)) as executor:
         directory = RunDirectory.create(out, experiment)
         run_directory(directory, executor, quiet, checkpoint_seconds)
-    finally:
-        executor.close()
 
 
 def resume(
@@ -268,11 +235,8 @@ def resume(
             "runs may not be comparable",
             err=True,
         )
-    executor = make_executor(workers, dask)
-    try:
+    with closing(make_executor(workers, dask)) as executor:
         run_directory(directory, executor, quiet, checkpoint_seconds)
-    finally:
-        executor.close()
 
 
 def report(
@@ -341,11 +305,11 @@ def run_directory(
     from romdp.experiments.executors import ClusterLostError
     from romdp.experiments.running import run_experiment
     from romdp.experiments.summary import format_summary
+    from romdp.experiments.watching import Live, Plain, Watcher
 
+    watcher = Watcher() if quiet else Live() if sys.stderr.isatty() else Plain(sys.stderr)
     try:
-        failed = run_experiment(
-            directory, executor, _watcher(quiet), checkpoint_seconds=checkpoint_seconds
-        )
+        failed = run_experiment(directory, executor, watcher, checkpoint_seconds=checkpoint_seconds)
     except KeyboardInterrupt:
         typer.echo(f"romdp: interrupted; go on with: romdp resume {directory.path}", err=True)
         raise typer.Exit(130) from None
@@ -360,14 +324,6 @@ def run_directory(
             err=True,
         )
         raise typer.Exit(1)
-
-
-def _watcher(quiet: bool) -> "Watcher":
-    from romdp.experiments.watching import Live, Plain, Watcher
-
-    if quiet:
-        return Watcher()
-    return Live() if sys.stderr.isatty() else Plain(sys.stderr)
 
 
 def make_executor(workers: int, dask: str | None) -> "Executor":
@@ -435,10 +391,6 @@ def _worlds(
         else:
             worlds.append({"name": name, "arguments": mine})
     return worlds, sizes
-
-
-def _numbers(text: str, option: str) -> list[int]:
-    return [_number(part, option) for part in text.split(",")]
 
 
 def _number(text: str, option: str) -> int:

@@ -9,20 +9,33 @@ ours and the default.
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
-from romdp.clustering.spectral.factors import Factors, matrix_factors, tensor_factors
+from romdp.clustering.spectral.factors import Factors, matrix_factors, separated, tensor_factors
 from romdp.clustering.spectral.moments import Moments
 from romdp.clustering.spectral.population import Views
+from romdp.clustering.spectral.report import ActionReport
 from romdp.core.errors import StructureError
 from romdp.exact.chains import Mixing
-from romdp.theory.concentration import concentration_bound, triple_log
+from romdp.theory.concentration import (
+    concentration_bound,
+    enough_samples,
+    pair_error,
+    rank_samples,
+    triple_log,
+)
 from romdp.theory.views import View, least_singular_value
 
+if TYPE_CHECKING:
+    from romdp.clustering.spectral.clusterer import Spectral
+
 Floats = NDArray[np.float64]
+
+_MOST_FAILURES = 0.1  # of the replicates; beyond, the rank itself is in doubt
 
 
 def constant_bound(constant: float, n_groups: int, n_samples: float, delta: float) -> float:
@@ -73,6 +86,73 @@ def _view(
         least_singular_value(pairs, rank),
         mixing,
     )
+
+
+def missing_precondition(
+    settings: "Spectral",
+    level: float,
+    n_groups: int,
+    moments: Moments,
+    factors: Factors,
+    report: ActionReport,
+    truth: View | None,
+) -> str:
+    """Say what the paper's lemmas ask for in vain; empty if nothing.
+
+    ``truth`` has the constants of the world for the bound ``"theory"``; else they are estimated.
+    """
+    if settings.bound == "estimated" or not settings.preconditions:
+        return ""
+    nu = moments.n_samples
+    view = estimated_view(moments, factors) if truth is None else truth
+    needed = enough_samples(view, n_groups, level, settings.c1)
+    if truth is not None:
+        if settings.rank is None and settings.g is not None:
+            needed += rank_samples(view, n_groups, level, settings.g, settings.epsilon)
+    elif settings.g is not None and report.threshold > 0:
+        error = pair_error(1.0, n_groups, nu, level)
+        if report.threshold < error:
+            return f"the threshold lies below the error of K_23, {error:.3g} at least"
+        signal = float(report.singular_values[report.rank - 1])
+        if report.threshold > signal / 2:
+            return f"the threshold exceeds half the smallest singular value, {signal:.3g}"
+    return f"lem:concentration asks for {needed} samples" if float(needed) > nu else ""
+
+
+def entry_bounds(
+    settings: "Spectral",
+    level: float,
+    n_groups: int,
+    moments: Moments,
+    factors: Factors,
+    truth: View | None,
+    rng: np.random.Generator,
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what each entry of V_2 must exceed, and which columns may be trusted at all."""
+    shape = factors.columns.shape
+    trusted = np.ones(shape[1], bool)
+    bounds = np.empty(shape)
+    if settings.bound == "constant":
+        bounds[:] = constant_bound(settings.constant, n_groups, moments.n_samples, level)
+    elif truth is not None:
+        bounds[:] = theory_bound(truth, n_groups, moments.n_samples, level)
+    if settings.bound == "estimated" or settings.method == "matrix":
+        errors = bootstrap(
+            moments,
+            factors,
+            rng,
+            method=settings.method,
+            solver=settings.solver,
+            n_replicates=settings.n_replicates,
+        )
+        if settings.method == "matrix":
+            trusted = separated(factors.chance, errors.eigenvalue_noise)
+        if settings.bound == "estimated":
+            quantile = float(norm.isf(level / (shape[0] * shape[1])))
+            in_doubt = errors.failed > _MOST_FAILURES
+            bounds = np.full(shape, np.inf) if in_doubt else quantile * errors.standard_errors
+    # No entry below zero is ever evidence, whatever the bound.
+    return np.maximum(settings.factor * bounds, np.finfo(np.float64).tiny), trusted
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,45 +4,30 @@ For each action: second moments, their rank, symmetrised views, the decompositio
 third moment, V_2, its entries that are non-zero with high probability, and the groups they form.
 """
 
-import math
 import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import norm
 
 from romdp.clustering.evidence import Evidence, group_counts, group_triples
 from romdp.clustering.homogeneity import JointTest
-from romdp.clustering.spectral.bounds import (
-    bootstrap,
-    constant_bound,
-    estimated_view,
-    theory_bound,
-    true_view,
-)
+from romdp.clustering.spectral.bounds import entry_bounds, missing_precondition, true_view
 from romdp.clustering.spectral.decomposition import SOLVERS
-from romdp.clustering.spectral.factors import Factors, matrix_factors, separated, tensor_factors
+from romdp.clustering.spectral.factors import matrix_factors, settle, tensor_factors
 from romdp.clustering.spectral.moments import Moments, threshold_rank
 from romdp.clustering.spectral.population import exact_views
-from romdp.clustering.spectral.report import ActionReport, Group, Refusal, SpectralReport
+from romdp.clustering.spectral.report import ActionReport, SpectralReport
 from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.validation import choice, real_number, whole_number
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
 from romdp.exact.romdp import ROMDP
-from romdp.theory.concentration import enough_samples, pair_error, rank_samples
 from romdp.theory.views import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _METHODS = ("tensor", "matrix")
 _BOUNDS = ("estimated", "constant", "theory")
 _RANK_STEPS = ("certified", "threshold")
 _LEAST_LEVEL = 1e-280  # smaller ones have no quantile
-_MOST_FAILURES = 0.1  # of the replicates; beyond, the rank itself is in doubt
 
 
 @dataclass(frozen=True)
@@ -333,7 +318,11 @@ class _Search:
             return replace(report, note="as many hidden states as groups")
         moments = Moments.from_triples(self.triples, self.action)
         try:
-            factors = self._factors(moments, report.rank)
+            factors = (
+                matrix_factors(moments, report.rank, self.rng)
+                if self.settings.method == "matrix"
+                else tensor_factors(moments, report.rank, self.rng, solver=self.settings.solver)
+            )
         except StructureError as error:
             return replace(report, note=f"not decomposed: {error}")
         report = replace(
@@ -342,84 +331,21 @@ class _Search:
             residual=factors.residual,
             columns=factors.columns,
         )
-        missing = self._missing_precondition(moments, factors, report)
-        if missing:
+        truth = self._true_view() if self.settings.bound == "theory" else None
+        asked = self.settings, self.level, self.triples.n_observations, moments, factors
+        if missing := missing_precondition(*asked, report, truth):
             return replace(report, note=missing)
-        bounds, trusted = self._bounds(moments, factors)
+        bounds, trusted = entry_bounds(*asked, truth, self.rng)
         report = replace(report, bounds=bounds)
         claims = factors.columns >= bounds
         if self.settings.bound == "estimated":
-            claims &= _dominant(factors)
+            # The exact V_2 has a single entry in each row: one must outweigh the rest two to one.
+            weights = np.abs(factors.columns) * factors.chance
+            claims &= 3 * weights >= 2 * weights.sum(axis=1, keepdims=True)
             if not claims[:, trusted].any(axis=0).all():
                 return replace(report, note="a column of V_2 claims nothing: not determined yet")
         groups, refused = settle(claims, trusted, members)
         return replace(report, groups=groups, refused=refused)
-
-    def _factors(self, moments: Moments, rank: int) -> Factors:
-        if self.settings.method == "matrix":
-            return matrix_factors(moments, rank, self.rng)
-        return tensor_factors(moments, rank, self.rng, solver=self.settings.solver)
-
-    def _missing_precondition(
-        self, moments: Moments, factors: Factors, report: ActionReport
-    ) -> str:
-        """Say what the paper's lemmas ask for in vain; empty if nothing."""
-        settings = self.settings
-        if settings.bound == "estimated" or not settings.preconditions:
-            return ""
-        size, nu = self.triples.n_observations, moments.n_samples
-        if settings.bound == "theory":
-            view = self._true_view()
-            needed = enough_samples(view, size, self.level, settings.c1)
-            if settings.rank is None and settings.g is not None:
-                needed += rank_samples(view, size, self.level, settings.g, settings.epsilon)
-        else:
-            view = estimated_view(moments, factors)
-            needed = enough_samples(view, size, self.level, settings.c1)
-            if settings.g is not None and report.threshold > 0:
-                error = pair_error(1.0, size, nu, self.level)
-                if report.threshold < error:
-                    return f"the threshold lies below the error of K_23, {error:.3g} at least"
-                signal = float(report.singular_values[report.rank - 1])
-                if report.threshold > signal / 2:
-                    return f"the threshold exceeds half the smallest singular value, {signal:.3g}"
-        if float(needed) > nu:
-            return f"lem:concentration asks for {needed} samples"
-        return ""
-
-    def _bounds(self, moments: Moments, factors: Factors) -> tuple[Floats, Bools]:
-        """Return what each entry must exceed, and which columns may be trusted at all."""
-        settings = self.settings
-        shape = factors.columns.shape
-        trusted = np.ones(shape[1], bool)
-        matrix = settings.method == "matrix"
-        errors = None
-        if settings.bound == "estimated" or matrix:
-            errors = bootstrap(
-                moments,
-                factors,
-                self.rng,
-                method=settings.method,
-                solver=settings.solver,
-                n_replicates=settings.n_replicates,
-            )
-        if matrix and errors is not None:
-            trusted = separated(factors.chance, errors.eigenvalue_noise)
-        size = self.triples.n_observations
-        if settings.bound == "constant":
-            bound = constant_bound(settings.constant, size, moments.n_samples, self.level)
-            bounds = np.full(shape, bound)
-        elif settings.bound == "theory":
-            bound = theory_bound(self._true_view(), size, moments.n_samples, self.level)
-            bounds = np.full(shape, bound)
-        else:
-            assert errors is not None
-            quantile = float(norm.isf(self.level / (shape[0] * shape[1])))
-            bounds = quantile * errors.standard_errors
-            if errors.failed > _MOST_FAILURES:
-                bounds[:] = math.inf
-        # No entry below zero is ever evidence, whatever the bound.
-        return np.maximum(settings.factor * bounds, np.finfo(np.float64).tiny), trusted
 
     def _true_view(self) -> View:
         """Compute the constants of the world under the policy that the triples show."""
@@ -441,59 +367,3 @@ class _Search:
         labels = self.previous.labels  # an observation without a group was never seen
         rows = np.where((labels >= 0)[:, None], policy[labels], 1 / self.triples.n_actions)
         return true_view(exact_views(world, rows, self.action).grouped(self.previous))
-
-
-def _dominant(factors: Factors) -> Bools:
-    """Tell which entries of V_2 outweigh the rest of their row by two to one."""
-    weights = np.abs(factors.columns) * factors.chance  # of the hidden states given the row
-    largest: Bools = 3 * weights >= 2 * weights.sum(axis=1, keepdims=True)
-    return largest
-
-
-def settle(
-    claims: Bools, trusted: Bools, members: Ints
-) -> tuple[tuple[Group, ...], tuple[Refusal, ...]]:
-    """Decide which claims of the columns of V_2 become groups (``eq:estimated.cluster3``).
-
-    Hidden states have no observation in common, so where two columns claim the same neither of
-    them is believed.
-
-    Parameters
-    ----------
-    claims : ndarray of bool, shape (n_members, n_columns)
-        What each column claims.
-    trusted : ndarray of bool, shape (n_columns,)
-        Which columns may claim anything at all.
-    members : ndarray of int64, shape (n_members,)
-        The groups so far that stand behind the rows.
-
-    Returns
-    -------
-    groups, refused
-        Groups of two or more, and what was refused, with the reason.
-
-    Examples
-    --------
-    >>> claims = np.array([[True, False], [True, False], [False, True], [False, True]])
-    >>> settle(claims, np.array([True, False]), np.array([4, 6, 7, 9]))[0]
-    ((4, 6),)
-    """
-    groups: list[Group] = []
-    refused: list[Refusal] = []
-    shared = claims[:, trusted].sum(axis=1) > 1
-    for column in np.flatnonzero(claims.sum(axis=0) >= 2):
-        claimed = claims[:, column]
-        conflict = claimed & shared
-        if not trusted[column]:
-            reason = "the eigenvalue is not separated from the next"
-            refused.append(Refusal(_group(members[claimed]), reason))
-        elif conflict.any():
-            reason = f"two columns claim {_group(members[conflict])}"
-            refused.append(Refusal(_group(members[claimed]), reason))
-        else:
-            groups.append(_group(members[claimed]))
-    return tuple(groups), tuple(refused)
-
-
-def _group(members: Ints) -> Group:
-    return tuple(int(member) for member in members)

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 from romdp.clustering.spectral.decomposition import decompose
 from romdp.clustering.spectral.moments import Moments, truncated_svd
+from romdp.clustering.spectral.report import Group, Refusal
 from romdp.core.compiled import kernel
 from romdp.core.errors import StructureError
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _NOTHING = 1e-11  # singular values below this share of the largest are rounding
 
@@ -190,3 +193,52 @@ def _laws(columns: Floats) -> Floats:
     sums = columns.sum(axis=0)
     scaled: Floats = columns / np.where(np.abs(sums) > 1e-12, sums, 1.0)
     return scaled
+
+
+def settle(
+    claims: Bools, trusted: Bools, members: Ints
+) -> tuple[tuple[Group, ...], tuple[Refusal, ...]]:
+    """Decide which claims of the columns of V_2 become groups (``eq:estimated.cluster3``).
+
+    Hidden states have no observation in common, so where two columns claim the same neither of
+    them is believed.
+
+    Parameters
+    ----------
+    claims : ndarray of bool, shape (n_members, n_columns)
+        What each column claims.
+    trusted : ndarray of bool, shape (n_columns,)
+        Which columns may claim anything at all.
+    members : ndarray of int64, shape (n_members,)
+        The groups so far that stand behind the rows.
+
+    Returns
+    -------
+    groups, refused
+        Groups of two or more, and what was refused, with the reason.
+
+    Examples
+    --------
+    >>> claims = np.array([[True, False], [True, False], [False, True], [False, True]])
+    >>> settle(claims, np.array([True, False]), np.array([4, 6, 7, 9]))[0]
+    ((4, 6),)
+    """
+    groups: list[Group] = []
+    refused: list[Refusal] = []
+    shared = claims[:, trusted].sum(axis=1) > 1
+    for column in np.flatnonzero(claims.sum(axis=0) >= 2):
+        claimed = claims[:, column]
+        conflict = claimed & shared
+        if not trusted[column]:
+            reason = "the eigenvalue is not separated from the next"
+            refused.append(Refusal(_group(members[claimed]), reason))
+        elif conflict.any():
+            reason = f"two columns claim {_group(members[conflict])}"
+            refused.append(Refusal(_group(members[claimed]), reason))
+        else:
+            groups.append(_group(members[claimed]))
+    return tuple(groups), tuple(refused)
+
+
+def _group(members: Ints) -> Group:
+    return tuple(int(member) for member in members)
