@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import romdp
-from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples

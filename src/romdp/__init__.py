@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from romdp.agents.recipes import Oracle as Oracle
     from romdp.agents.recipes import TwoPhase as TwoPhase
     from romdp.agents.stopping import Doubling as Doubling
-    from romdp.clustering.evidence import Evidence as Evidence
+    from romdp.clustering.clusterer import Chain as Chain
+    from romdp.clustering.clusterer import Evidence as Evidence
+    from romdp.clustering.clusterer import Known as Known
+    from romdp.clustering.clusterer import Singletons as Singletons
+    from romdp.clustering.clusterer import Spaced as Spaced
     from romdp.clustering.exploring import UntilFound as UntilFound
     from romdp.clustering.exploring import UntilSure as UntilSure
     from romdp.clustering.homogeneity import Homogeneity as Homogeneity
     from romdp.clustering.likelihood import Likelihood as Likelihood
     from romdp.clustering.offline import cluster as cluster
     from romdp.clustering.overlap import Overlap as Overlap
-    from romdp.clustering.simple import Chain as Chain
-    from romdp.clustering.simple import Known as Known
-    from romdp.clustering.simple import Singletons as Singletons
-    from romdp.clustering.simple import Spaced as Spaced
     from romdp.clustering.spectral import Spectral as Spectral
     from romdp.core.errors import ROMDPError as ROMDPError
     from romdp.data.counts import Counts as Counts

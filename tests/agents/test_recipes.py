@@ -7,7 +7,7 @@ import romdp
 from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Posterior
 from romdp.agents.stopping import Doubling
-from romdp.clustering.simple import Known, Singletons, Spaced
+from romdp.clustering.clusterer import Known, Singletons, Spaced
 from romdp.core.description import fingerprint
 from romdp.core.errors import InvalidInputError, UnknownNameError
 

@@ -1,6 +1,6 @@
 import pytest
 
-from romdp.clustering.evidence import Evidence, group_counts, group_triples
+from romdp.clustering.clusterer import Evidence, group_counts, group_triples
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, ncx2, norm
 
-from romdp.clustering.evidence import Evidence
+from romdp.clustering.clusterer import Evidence
 from romdp.clustering.homogeneity import Homogeneity, JointTest, _two_samples
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.offline import cluster
 from romdp.core.errors import InvalidInputError

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.clustering.evidence import Evidence
+from romdp.clustering.clusterer import Evidence
 from romdp.clustering.overlap import Overlap, overlapping
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from romdp.clustering.evidence import Evidence
+from romdp.clustering.clusterer import Evidence
 from romdp.clustering.spectral import Spectral
 from romdp.clustering.spectral.factors import settle
 from romdp.clustering.spectral.population import exact_views

@@ -2,9 +2,9 @@ import pytest
 
 import romdp
 from romdp.agents.planners import Optimism, Posterior
+from romdp.clustering.clusterer import Chain, Known, Singletons
 from romdp.clustering.homogeneity import Homogeneity
 from romdp.clustering.overlap import Overlap
-from romdp.clustering.simple import Chain, Known, Singletons
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.data.partition import Partition

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from romdp.agents.planners import Optimism, Planner, goal_of
 from romdp.agents.stopping import Doubling, Stopping
-from romdp.clustering.evidence import Clusterer, Evidence
-from romdp.clustering.simple import Singletons
+from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.stored import Stored

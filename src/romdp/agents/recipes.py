@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Planner, Posterior
 from romdp.agents.stopping import Doubling
-from romdp.clustering.evidence import Clusterer
+from romdp.clustering.clusterer import Chain, Clusterer, Known, Singletons, Spaced
 from romdp.clustering.exploring import UntilFound, UntilSure
 from romdp.clustering.homogeneity import Homogeneity
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
-from romdp.clustering.simple import Chain, Known, Singletons, Spaced
 from romdp.clustering.spectral import Spectral
 from romdp.core.validation import choice
 from romdp.data.partition import Partition

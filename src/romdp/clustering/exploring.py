@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer, Evidence, Spaced
 from romdp.clustering.homogeneity import JointTest
 from romdp.clustering.likelihood.clusterer import Likelihood, LikelihoodFit
-from romdp.clustering.simple import Spaced
 from romdp.clustering.spectral import Spectral
 from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts

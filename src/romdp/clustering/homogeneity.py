@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr, ndtri
 from scipy.stats import ncx2
 
-from romdp.clustering.evidence import Evidence, group_counts
+from romdp.clustering.clusterer import Evidence, group_counts
 from romdp.core.compiled import kernel
 from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts

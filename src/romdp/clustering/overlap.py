@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.evidence import Evidence, group_counts
+from romdp.clustering.clusterer import Evidence, group_counts
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import real_number, whole_number

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts

@@ -59,11 +59,9 @@ class RunSpec:
         repeated alone, in any order and on any number of workers.
         """
         names = (self.world, str(self.n_observations), self.agent)
-        return stream(seed, *map(_word, names), self.replicate)
-
-
-def _word(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+        digests = [hashlib.sha256(name.encode()).digest() for name in names]
+        words = [int.from_bytes(digest[:8], "big") for digest in digests]
+        return stream(seed, *words, self.replicate)
 
 
 @dataclass(frozen=True)
@@ -109,48 +107,44 @@ class Experiment:
     cells: tuple[tuple[WorldSpec, int], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        def put(name: str, value: Any) -> None:
-            object.__setattr__(self, name, value)
-
-        put("worlds", tuple(_world(spec) for spec in _some(self.worlds, "worlds")))
-        put("agents", _some(self.agents, "agents"))
-        check_agents(self.agents)
-        put("steps", whole_number(self.steps, "steps", 1, _MOST_STEPS))
-        put("seeds", whole_number(self.seeds, "seeds", 1, _MOST_SEEDS))
-        put("seed", whole_number(self.seed, "seed", 0))
+        worlds = tuple(
+            spec if isinstance(spec, NamedWorld | FileWorld) else world_from(spec)
+            for spec in _some(self.worlds, "worlds")
+        )
+        checked: dict[str, Any] = {
+            "worlds": worlds,
+            "agents": _some(self.agents, "agents"),
+            "steps": whole_number(self.steps, "steps", 1, _MOST_STEPS),
+            "seeds": whole_number(self.seeds, "seeds", 1, _MOST_SEEDS),
+            "seed": whole_number(self.seed, "seed", 0),
+        }
+        check_agents(checked["agents"])
+        sizes: tuple[int | None, ...] = (None,)
         if self.observations is not None:
-            sizes = _some(self.observations, "observations")
-            put("observations", tuple(whole_number(y, "observations", 1) for y in sizes))
-            _no_twins(self.observations, "observations")
-        self._check_size()
-        _no_twins([spec.label for spec in self.worlds], "world", "; give each a label of its own")
-        put("cells", tuple(self._cells()))
-
-    def _check_size(self) -> None:
-        """Refuse what could never be finished, before anything is made."""
-        n_runs = len(self.worlds) * len(self.observations or (0,)) * len(self.agents) * self.seeds
+            given = _some(self.observations, "observations")
+            sizes = tuple(whole_number(y, "observations", 1) for y in given)
+            _no_twins(sizes, "observations")
+            checked["observations"] = sizes
+        # Refuse what could never be finished before anything is made.
+        n_runs = len(worlds) * len(sizes) * len(checked["agents"]) * checked["seeds"]
         if n_runs > _MOST_RUNS:
             raise InvalidInputError(
                 f"this experiment has {n_runs:,} runs, more than {_MOST_RUNS:,}; use fewer seeds"
             )
-
-    def _cells(self) -> list[tuple[WorldSpec, int]]:
-        """Pair worlds with their numbers of observations; makes each once, so that bad ones show.
-
-        Files and worlds such as grids have a number of observations of their own.
-        """
+        _no_twins([spec.label for spec in worlds], "world", "; give each a label of its own")
         cells: list[tuple[WorldSpec, int]] = []
-        for spec in self.worlds:
+        for spec in worlds:
             if self.observations is not None and not spec.takes_observations:
                 raise InvalidInputError(
                     f"the number of observations of world {spec.label!r} cannot be chosen; "
                     "leave observations out"
                 )
-            for wanted in self.observations or (None,):
-                world = spec.make(wanted, 0)
-                # An MDP that cannot be observed otherwise than by its states.
+            for size in sizes:
+                world = spec.make(size, 0)  # made once, so that a bad one shows
+                # An MDP can only be observed by its states.
                 cells.append((spec, getattr(world, "n_observations", world.n_states)))
-        return cells
+        for name, value in {**checked, "cells": tuple(cells)}.items():
+            object.__setattr__(self, name, value)
 
     @cached_property
     def runs(self) -> tuple[RunSpec, ...]:
@@ -223,10 +217,6 @@ _ENTRIES = (
     *("kind", "version", "worlds", "observations", "agents", "agent_settings"),
     *("steps", "seeds", "seed", "romdp"),
 )
-
-
-def _world(spec: Any) -> WorldSpec:
-    return spec if isinstance(spec, NamedWorld | FileWorld) else world_from(spec)
 
 
 def _some(values: Any, name: str) -> tuple[Any, ...]:

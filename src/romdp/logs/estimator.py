@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.clustering.evidence import Clusterer
+from romdp.clustering.clusterer import Clusterer
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.randomness import Seed
 from romdp.core.validation import choice

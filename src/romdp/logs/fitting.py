@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.offline import METHODS, refuse_unrepeated
-from romdp.clustering.simple import Singletons
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
 from romdp.core.validation import real_number, whole_number

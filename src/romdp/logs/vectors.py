@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.evidence import Clusterer
+from romdp.clustering.clusterer import Clusterer
 from romdp.clustering.vectors import find_states
 from romdp.core.errors import InvalidInputError
 from romdp.data.trajectory import Trajectory

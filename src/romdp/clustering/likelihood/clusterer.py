@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.evidence import Evidence
+from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
 from romdp.clustering.likelihood.search import Grouping, Search

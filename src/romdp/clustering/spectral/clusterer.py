@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from romdp.clustering.evidence import Evidence, group_counts, group_triples
+from romdp.clustering.clusterer import Evidence, group_counts, group_triples
 from romdp.clustering.homogeneity import JointTest
 from romdp.clustering.spectral.bounds import entry_bounds, missing_precondition, true_view
 from romdp.clustering.spectral.decomposition import SOLVERS

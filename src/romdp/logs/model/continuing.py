@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from romdp.agents.agent import Agent
 from romdp.agents.planners import Planner, Posterior
 from romdp.agents.stopping import Doubling
-from romdp.clustering.simple import Known
+from romdp.clustering.clusterer import Known
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.planning import Plan

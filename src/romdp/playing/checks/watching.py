@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.planners import Planner
-from romdp.clustering.evidence import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.planning.backup import Plan

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.clustering.evidence import Evidence
-from romdp.clustering.simple import Chain, Known, Singletons, Spaced
+from romdp.clustering.clusterer import Chain, Evidence, Known, Singletons, Spaced
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
