@@ -161,6 +161,13 @@ def test_variable_latent_best_value() -> None:
     assert 0.8 < env.optimal_value < 0.95
 
 
+def test_variable_latent_best_value_far_from_the_prize() -> None:
+    # More than a hundred layers away it is best to fall on purpose, again and again. The error
+    # per layer is below 0.02 / sqrt(20,000) = 1.4e-4, and is forgotten after some fifty layers.
+    env = GaussianLock(200, n_actions=3, variable_latent=True)
+    assert redrawn_value(env, 20_000) == pytest.approx(env.optimal_value, abs=0.005)
+
+
 def test_variable_latent_best_policy_earns_the_best_value() -> None:
     env = GaussianLock(6, variable_latent=True, world_seed=1)
     inverse = hadamard(16) / 16
@@ -461,7 +468,7 @@ def test_wrong_actions(action: Any) -> None:
     [
         (lambda: GaussianLock(0), "horizon is 0"),
         (lambda: GaussianLock(10**9), "Hadamard"),
-        (lambda: GaussianLock(5, n_actions=1), "n_actions is 1"),
+        (lambda: GaussianLock(5, n_actions=2), "n_actions is 2"),
         (lambda: CoinLock(5, switch=1.5), "switch is 1.5"),
         (lambda: DistractedRing(20, 10), "n_bits is 10, fewer than the 20 states"),
         (lambda: DistractedRing(20, stray=-0.1), "stray is -0.1"),

@@ -185,7 +185,7 @@ def _cumulated(law: NDArray[np.float64]) -> "array[float]":
 
 
 def _tables(world: ROMDP) -> list[_State]:
-    """Put a world into typed arrays, two draws a step: X * A * X + Y entries, never X * A * Y."""
+    """Put a world into typed arrays, two draws per step: X * A * X + Y entries, never X * A * Y."""
     members = np.argsort(world.labels, kind="stable")
     ends = np.cumsum(np.bincount(world.labels, minlength=world.n_states))[:-1]
     states: list[_State] = []

@@ -71,7 +71,7 @@ class GaussianLock(_Lock):
     horizon
         The number of layers and of steps in an episode.
     n_actions
-        The number of actions.
+        The number of actions, at least 3, so that one is wrong in both live states.
     variable_latent
         True: whenever a vector is shown, the state is drawn again from
         softmax(first three coordinates / 0.2), so that about one in 60 observations comes from
@@ -80,7 +80,8 @@ class GaussianLock(_Lock):
         Decides the secret actions. The seed of `reset` decides what happens.
     reveal_hidden_state
         True: ``info["hidden_state"]`` is ``3 * layer + state`` with states 0 and 1 alive and 2
-        dead, for scoring; -1 at the end of an episode.
+        dead, for scoring; -1 at the end of an episode. The dead state of the first layer, number
+        2, is never met unless ``variable_latent``.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class GaussianLock(_Lock):
         reveal_hidden_state: bool = False,
     ) -> None:
         length = whole_number(horizon, "horizon", 1)
-        actions = whole_number(n_actions, "n_actions", 2)
+        actions = whole_number(n_actions, "n_actions", 3)
         n_drawn = length + 3
         size = 1 << n_drawn.bit_length()  # the smallest power of 2 that is at least horizon + 4
         check_memory("a Hadamard matrix", size, size)
@@ -141,6 +142,7 @@ class GaussianLock(_Lock):
             wrong = 0.05 + values[_DEAD]
             first, second = self._secret[layer]
             chance = 1.0 - dead if first == second else best  # to act rightly, at best
+            # Where the prize is too far away, the wrong action is better: it pays 0.05 on average.
             values = dead * values[_DEAD] + (1.0 - dead) * wrong + chance * max(0.0, right - wrong)
         return float(values[:_DEAD].mean())
 

@@ -199,7 +199,7 @@ def _walk(
     actions: NDArray[np.int64],
     rewards: NDArray[np.float64],
 ) -> None:
-    """Write a trajectory under a policy given as flat alias tables, one row an observation."""
+    """Write a trajectory under a policy given as flat alias tables, one row per observation."""
     move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
     n_states, n_actions = mean.shape
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
