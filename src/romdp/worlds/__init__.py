@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from romdp.worlds.random import random_romdp as random_romdp
     from romdp.worlds.simulator import Simulator as Simulator
     from romdp.worlds.simulator import simulate as simulate
-    from romdp.worlds.wrappers import Distraction as Distraction
+    from romdp.worlds.vector_wrappers import Distraction as Distraction
+    from romdp.worlds.vector_wrappers import VectorObservation as VectorObservation
     from romdp.worlds.wrappers import RichObservation as RichObservation
-    from romdp.worlds.wrappers import VectorObservation as VectorObservation
     from romdp.worlds.wrappers import VocabularyWrapper as VocabularyWrapper
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__)
