@@ -85,7 +85,7 @@ def read_model(folder):
 def write_online(folder):
     online = romdp.Online(AGENT, 8, 2, seed=0)
     for observation, reward in zip(SEEN.observations[:60], SEEN.rewards[:60], strict=True):
-        if online.n_steps or online._observation >= 0:
+        if online.n_steps or online._streams:
             online.observe(float(reward), int(observation))
         online.act(int(observation))
     online.save(folder / "online.npz")

@@ -1,5 +1,8 @@
 """Online: an agent in somebody's own loop, hard to misuse and easy to put away."""
 
+from dataclasses import dataclass
+
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 import romdp
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.randomness import stream
-from romdp.core.storage import read_arrays
+from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.recorder import Recorder
 from romdp.playing.online import Online
 from romdp.worlds import random_romdp
@@ -26,7 +29,7 @@ AGENTS = [
 def everything(online):
     """All that an agent in a loop holds, pending steps too."""
     arrays = {name: array.tobytes() for name, array in online._state.arrays().items()}
-    return {**arrays, "pending": (online._observation, online._action, online._ended)}
+    return {**arrays, "streams": repr(online._streams)}
 
 
 def moves(online):
@@ -82,12 +85,12 @@ def online():
         (lambda o: o.observe(1.2, 1), r"reward 1\.2 of step 41 lies outside \[0, 1\]"),
         (lambda o: o.observe("1", 1), "reward of step 41"),
         (lambda o: o.observe(None, 1), "reward of step 41"),
-        (lambda o: o.observe(0.5, 5), "next_observation is 5"),
-        (lambda o: o.observe(0.5, -1), "next_observation is -1"),
+        (lambda o: o.observe(0.5, 5), "observation is 5"),
+        (lambda o: o.observe(0.5, -1), "observation is -1"),
         (lambda o: o.observe(0.5), "next_observation is missing"),
-        (lambda o: o.observe(0.5, 1, action=3), "there are 3 actions"),
+        (lambda o: o.observe(0.5, 1, action=3), "action is 3"),
         (lambda o: o.observe(0.5, 1, action=-1), "action is -1"),
-        (lambda o: o.observe(0.5, 9, terminated=True), "next_observation is 9"),
+        (lambda o: o.observe(0.5, 9, terminated=True), "observation is 9"),
         (lambda o: o.reset(7), "observation is 7"),
     ],
 )
@@ -258,8 +261,9 @@ def test_damaged_and_foreign_files_are_clear_errors(online, tmp_path):
 def test_a_file_tells_what_it_is(online, tmp_path):
     path = tmp_path / "agent.npz"
     online.save(path)
-    _, facts = read_arrays(path, "online agent", 2)
-    assert facts["sizes"] == [5, 3]
+    _, facts = read_arrays(path, "online agent", 3)
+    assert facts["observations"] == {"numbers": 5}
+    assert facts["actions"] == {"numbers": 3}
     assert facts["reward_range"] == [0.0, 1.0]
 
 
@@ -324,3 +328,127 @@ def test_sizes_and_ranges_are_checked():
         Online(romdp.PSRL(), 2, 2, reward_range=(1, 0))
     with pytest.raises(InvalidInputError, match="seed"):
         Online(romdp.PSRL(), 2, 2, seed=-1)
+
+
+def test_an_observe_that_belongs_to_no_act_is_refused(online):
+    online.reset()
+    steps = online.n_steps
+    for seen in range(4):
+        online.act(seen)
+    online.observe(0.5, 1)
+    with pytest.raises(MisuseError, match=r"belongs to no act.*name them"):
+        online.observe(0.5, 2)
+    assert online.n_steps == steps + 1
+
+
+def test_streams_do_not_mix():
+    online = Online(romdp.PSRL(), 5, 2, seed=0)
+    actions = [online.act(y, stream=y) for y in range(4)]
+    for y in (2, 0, 3, 1):
+        online.observe(y / 4, y + 1, stream=y)
+    with pytest.raises(MisuseError, match="of stream 2 belongs to no act"):
+        online.observe(0.0, 1, stream=2)
+    with pytest.raises(InvalidInputError, match="stream is"):
+        online.act(0, stream=(1, 2))
+    counts = online._state.recorder.counts.dense()
+    for y, action in enumerate(actions):
+        assert counts.transitions[y, action, y + 1] == 1
+        assert counts.reward_sums[y, action] == y / 4
+
+
+def test_a_stream_ends_without_the_others(tmp_path):
+    online = Online(romdp.PSRL(), 5, 2, seed=0)
+    for name in ("a", "b"):
+        online.act(0, stream=name)
+    online.observe(1.0, terminated=True, stream="a")
+    online.observe(0.25, 3, stream="b")
+    online.act(3, stream="b")
+    online.save(tmp_path / "agent.npz")
+    for one in (online, Online.load(tmp_path / "agent.npz")):
+        one.act(4, stream="a")  # the restart
+        one.observe(0.5, truncated=True, stream="b")
+        assert one.returns["return"].tolist() == [1.0, 0.75]
+        assert one.returns["length"].tolist() == [1, 2]
+        moves = one._state.recorder.counts.dense().transitions.sum(axis=1)
+        assert moves[0, 4] == moves[0, 3] == 1
+
+
+def test_spaces_instead_of_numbers(tmp_path):
+    env = gymnasium.make("Blackjack-v1")
+    online = Online(
+        romdp.LCPSRL(), env.observation_space, env.action_space, seed=0, reward_range=(-1, 1)
+    )
+    for seed in range(60):
+        shown, _ = env.reset(seed=seed)
+        over = False
+        while not over:
+            shown, reward, over, *_ = env.step(online.act(shown))
+            online.observe(reward, shown, terminated=over)
+    online.save(tmp_path / "agent.npz")
+    again = Online.load(tmp_path / "agent.npz")
+    assert len(again.returns) == 60
+    for hand in [(12, 3, 0), (20, 10, 1), (5, 5, 0)]:
+        assert again.policy.act(hand) == online.policy.act(hand)
+        assert env.action_space.contains(again.act(hand))
+    with pytest.raises(InvalidInputError, match="not in Tuple"):
+        online.act((40, 3, 0))
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        romdp.LCPSRL(growth=1.5),
+        romdp.SLUCRL(2, romdp.Hoeffding(0.1)),
+        romdp.TwoPhase(),
+        romdp.Oracle([0, 1, 0, 1, 1], planner="posterior"),
+        romdp.LCUCRL(n_states=2),
+        romdp.UCRL3(),
+    ],
+    ids=lambda agent: agent.name,
+)
+def test_a_file_knows_its_agent(agent, tmp_path):
+    online = Online(agent, 5, 2, seed=0)
+    online.save(tmp_path / "agent.npz")
+    assert Online.load(tmp_path / "agent.npz")._agent == agent
+
+
+def test_a_file_cannot_describe_parts_of_others_making(tmp_path):
+    @dataclass(frozen=True)
+    class Mine(romdp.Singletons):
+        pass
+
+    agent = romdp.Agent(clusterer=Mine())
+    Online(agent, 5, 2).save(tmp_path / "agent.npz")
+    with pytest.raises(StorageError, match="pass the agent"):
+        Online.load(tmp_path / "agent.npz")
+    assert Online.load(tmp_path / "agent.npz", agent).n_steps == 0
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"type": "Path", "arguments": {}},
+        {"type": "Agent", "arguments": {"name": "x", "exec": 1}},
+        {"type": "Singletons", "arguments": {}},
+        {"type": "Agent", "arguments": {"planner": {"type": "Posterior", "arguments": [1]}}},
+        "psrl",
+        {"type": "Agent", "arguments": {"name": "another"}},
+    ],
+)
+def test_a_crafted_description_is_refused(description, online, tmp_path):
+    path = tmp_path / "agent.npz"
+    online.save(path)
+    arrays, facts = read_arrays(path, "online agent", 3)
+    write_arrays(path, "online agent", 3, arrays, facts | {"description": description})
+    with pytest.raises(StorageError):
+        Online.load(path)
+
+
+def test_observations_that_never_repeat_are_warned_about():
+    online = Online(romdp.PSRL(), 2_000, 2, seed=0)
+    for step in range(1_000):
+        online.act(step)
+        if step < 999:
+            online.observe(0.0, step + 1)
+    with pytest.warns(UserWarning, match=r"hardly ever repeat.*bins"):
+        online.observe(0.0, 0)

@@ -2,28 +2,36 @@
 
 import os
 import threading
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError
 from romdp.core.randomness import Seed, seed_sequence
-from romdp.core.schema import anything, check, listed, number, record, text, whole
+from romdp.core.schema import anything, check, listed, mapped, number, record, text
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.stored import Stored
-from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
+from romdp.playing.agent_files import agent_from, agent_to_dict
+from romdp.playing.episodes import Episodes
+from romdp.playing.novelty import Novelty
+from romdp.playing.policy import Policy, policy_of
+from romdp.playing.spaces import actions_for, codes_for, codes_from
 from romdp.playing.stages import checked_range, unit_reward, zero_reward
 
-_KIND, _VERSION = "online agent", 2
+_KIND, _VERSION = "online agent", 3
 _NONE = -1
-_SIZE = whole(1, 2**31)
 _FACTS = record(
     {
         "agent": text(),
-        "sizes": listed(_SIZE, 2),
+        "description": anything(),
+        "observations": mapped(anything()),
+        "actions": mapped(anything()),
+        "streams": listed(anything()),
         "seed": listed(anything(), 2),
         "reward_range": listed(number(), 2),
     }
@@ -50,6 +58,15 @@ class _Turn:
         return type(self), ()  # a copy is free
 
 
+@dataclass(slots=True)
+class _Stream:
+    """Where one sequence of steps stands."""
+
+    observation: int = _NONE  # what `act` was last called with, until `observe`
+    action: int = _NONE
+    ended: tuple[int, int, float] | None = None  # a terminated step, until the restart
+
+
 class Online:
     """An agent for people who own the loop.
 
@@ -65,9 +82,13 @@ class Online:
     ----------
     agent
         An `Agent`, such as ``romdp.LCPSRL()``.
-    n_observations, n_actions
-        How many there can be. With `romdp.Vocabulary` in front, observations need not be known
-        in advance: n_observations is then its capacity.
+    n_observations
+        How many observations there can be, numbered from 0; or a Gymnasium observation space, and
+        then `act` and `observe` take the environment's own observations. With
+        `romdp.Vocabulary` in front, observations need not be known in advance: n_observations is
+        then its capacity.
+    n_actions
+        How many actions there are; or a Gymnasium action space, and then `act` returns its actions.
     seed
         The same seed and the same experience give the same actions.
     reward_range
@@ -77,6 +98,11 @@ class Online:
     -----
     A wrong call (an observation out of range, a reward that is not a number, `observe` before
     `act`) raises and leaves the agent as it was. So does a call while another thread is in one.
+
+    Several sequences of steps can go on at once, such as those of parallel environments, and one
+    agent learns from all of them: give each a name, ``act(observation, stream="left")`` and
+    ``observe(reward, next_observation, stream="left")``. Without a name there is one stream. In a
+    stream, one episode follows another.
 
     Examples
     --------
@@ -92,23 +118,22 @@ class Online:
     def __init__(
         self,
         agent: Agent,
-        n_observations: int,
-        n_actions: int,
+        n_observations: Any,
+        n_actions: Any,
         seed: Seed = 0,
         *,
         reward_range: tuple[float, float] | None = None,
     ) -> None:
         self._agent = agent
         self._seed = seed_sequence(seed)
-        self._state = agent.start(n_observations, n_actions, self._seed)
-        self._n_observations = self._state.recorder.n_observations
-        self._n_actions = self._state.recorder.n_actions
+        self._actions = actions_for(n_actions)
+        self._codes = codes_for(n_observations)
+        self._state = agent.start(self._codes.size, self._actions.size, self._seed)
         self._range = checked_range(reward_range)
         self._state.expect_episodes(None, zero_reward(self._range))
-        self._observation = _NONE  # what `act` was last called with, until `observe`
-        self._action = _NONE
+        self._streams: dict[str | int | None, _Stream] = {}
+        self._episodes, self._novelty = Episodes(), Novelty()
         self._turn = _Turn()
-        self._ended: tuple[int, int, float] | None = None  # a terminated step, until the restart
 
     @property
     def n_steps(self) -> int:
@@ -120,27 +145,42 @@ class Online:
         """The present grouping."""
         return self._state.partition
 
-    def act(self, observation: int) -> int:
+    @property
+    def policy(self) -> Policy:
+        """What to do by the mean of what was learned so far, without exploring."""
+        with self._turn:
+            return policy_of(self._state, self._codes, self._actions, self._agent.name, self._range)
+
+    @property
+    def returns(self) -> "np.recarray[Any, Any]":
+        """One row per finished episode: step, return, length; as ``run.returns``."""
+        return self._episodes.returns
+
+    def act(self, observation: Any, *, stream: str | int | None = None) -> Any:
         """Choose an action for what is seen now.
 
-        Asked twice for the same step, it answers for the last observation.
+        Asked twice for the same step of a stream, it answers for the last observation.
         """
         with self._turn:
-            seen = self._checked(observation, "observation")
-            self._restart(seen)
-            if self._state.must_think(seen):
+            place = self._stream(stream)
+            seen = self._codes.encode(observation)
+            self._restart(place, seen)
+            _, age = self._episodes.under_way(stream)
+            if self._state.must_think(seen, age):
                 self._state.think()
-            self._observation, self._action = seen, self._state.action(seen)
-            return self._action
+            place.observation, place.action = seen, self._state.action(seen, age)
+            self._streams[stream] = place
+            return self._actions.decode(place.action)
 
     def observe(
         self,
         reward: float,
-        next_observation: int | None = None,
+        next_observation: Any = None,
         *,
         terminated: bool = False,
         truncated: bool = False,
-        action: int | None = None,
+        action: Any = None,
+        stream: str | int | None = None,
     ) -> None:
         """Say what came of the last action.
 
@@ -157,91 +197,122 @@ class Online:
             The episode was cut: the step counts its reward and no transition.
         action
             What was done, if it was not what `act` said.
+        stream
+            The name of the stream, as in `act`.
         """
         with self._turn:
-            self._observe(reward, next_observation, terminated, truncated, action)
+            self._observe(reward, next_observation, terminated, truncated, action, stream)
 
     def _observe(
         self,
         reward: float,
-        next_observation: int | None,
+        next_observation: Any,
         terminated: bool,
         truncated: bool,
-        action: int | None,
+        action: Any,
+        stream: str | int | None,
     ) -> None:
-        if self._observation == _NONE:
-            raise MisuseError("observe() before act(): call act(observation) first")
+        place = self._stream(stream)
+        if place.observation == _NONE:
+            where = "" if stream is None else f" of stream {stream!r}"
+            raise MisuseError(
+                f"observe(){where} belongs to no act(): call act(observation) first. Where several "
+                "sequences of steps go on at once, name them: act(..., stream=name) and "
+                "observe(..., stream=name)"
+            )
         unit = unit_reward(reward, self._range, self._state.step)
-        taken = self._action if action is None else whole_number(action, "action", 0)
-        if taken >= self._n_actions:
-            raise InvalidInputError(f"action is {taken}; there are {self._n_actions} actions")
+        taken = place.action if action is None else self._actions.encode(action)
         following = _NONE
         if next_observation is not None:
-            following = self._checked(next_observation, "next_observation")
+            following = self._codes.encode(next_observation)
         elif not (terminated or truncated):
             raise InvalidInputError(
                 "next_observation is missing; only a terminated or truncated step has none"
             )
         if terminated:
-            self._ended = (self._observation, taken, unit)
+            place.ended = (place.observation, taken, unit)
+        elif truncated:
+            self._state.learn(place.observation, taken, unit, following, truncated=True)
         else:
-            step = (self._observation, taken, unit, following)
-            if truncated:
-                self._state.learn(*step, truncated=True)
-            else:
-                self._state.learn(*step)
-        self._observation = _NONE
+            self._state.learn(place.observation, taken, unit, following)
+        counted = self._state.step + terminated  # a terminated step is counted at the restart
+        self._episodes.count(float(reward), counted, terminated or truncated, stream)
+        self._novelty.look(self._state)
+        place.observation = _NONE
 
-    def reset(self, observation: int | None = None) -> None:
+    def reset(self, observation: Any = None, *, stream: str | int | None = None) -> None:
         """Say that the environment was restarted.
 
         An action that was chosen and not observed is forgotten. With the ``observation`` that
         the restart shows, a terminated step before it is counted at once; else by `act`.
         """
         with self._turn:
-            seen = None if observation is None else self._checked(observation, "observation")
-            self._observation = _NONE
+            place = self._stream(stream)
+            seen = None if observation is None else self._codes.encode(observation)
+            place.observation = _NONE
+            self._episodes.begin(stream)
             if seen is not None:
-                self._restart(seen)
+                self._restart(place, seen)
 
-    def _restart(self, seen: int) -> None:
-        if self._ended is not None:
-            observation, action, reward = self._ended
+    def _stream(self, name: str | int | None) -> _Stream:
+        if not isinstance(name, str | int | None):
+            raise InvalidInputError(f"stream is {name!r}; name it by a text or a whole number")
+        return self._streams.get(name) or _Stream()
+
+    def _restart(self, place: _Stream, seen: int) -> None:
+        if place.ended is not None:
+            observation, action, reward = place.ended
             self._state.learn(observation, action, reward, seen, terminated=True)
-            self._ended = None
-
-    def _checked(self, value: Any, name: str) -> int:
-        return whole_number(value, name, 0, self._n_observations - 1)
+            place.ended = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent's state, whole or not at all."""
-        ended = self._ended or (_NONE, _NONE, 0.0)
-        facts = {
-            "agent": fingerprint(self._agent),
-            "sizes": [self._n_observations, self._n_actions],
-            "seed": describe([self._seed.entropy, list(self._seed.spawn_key)]),
-            "reward_range": list(self._range),
-        }
+        """Write the agent's state, whole or not at all, with a description of the agent."""
         with self._turn:
+            streams = list(self._streams.values())
+            ended = [place.ended or (_NONE, _NONE, 0.0) for place in streams]
+            sums = [self._episodes.under_way(name) for name in self._streams]
+            facts = {
+                "agent": fingerprint(self._agent),
+                "description": agent_to_dict(self._agent),
+                "observations": self._codes.to_dict(),
+                "actions": self._actions.to_dict(),
+                "streams": list(self._streams),
+                "seed": describe([self._seed.entropy, list(self._seed.spawn_key)]),
+                "reward_range": list(self._range),
+            }
             arrays = {
                 **{f"agent_{name}": array for name, array in self._state.arrays().items()},
-                "chosen": np.array([self._observation, self._action], np.int64),
-                "ended": np.array(ended[:2], np.int64),
-                "ended_reward": np.array(ended[2], np.float64),
+                **{f"episode_{name}": array for name, array in self._episodes.arrays().items()},
+                "chosen": _rows([(place.observation, place.action) for place in streams]),
+                "ended": _rows([row[:2] for row in ended]),
+                "ended_reward": np.array([row[2] for row in ended], np.float64),
+                "under_way_return": np.array([total for total, _ in sums], np.float64),
+                "under_way_length": np.array([length for _, length in sums], np.int64),
             }
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], agent: Agent) -> Self:
-        """Go on from a saved state; ``agent`` must be the one that was saved."""
+    def load(cls, path: str | os.PathLike[str], agent: Agent | None = None) -> Self:
+        """Go on from a saved state.
+
+        Parameters
+        ----------
+        path
+            What `save` wrote.
+        agent
+            Needed only where the saved agent has parts that are not romdp's own, such as a
+            clusterer of yours. If given, it must be the agent that was saved.
+        """
         arrays, facts = read_arrays(path, _KIND, _VERSION)
         facts = check(facts, _FACTS, path)
-        if facts["agent"] != fingerprint(agent):
-            raise StorageError(
-                f"{path} holds the state of another agent than {agent.name!r}; pass the agent "
-                "that was saved, with the same settings"
-            )
         try:
+            if agent is None:
+                agent = _described(facts)
+            if facts["agent"] != fingerprint(agent):
+                raise InvalidInputError(
+                    f"it holds the state of another agent than {agent.name!r}; pass the agent "
+                    "that was saved, with the same settings"
+                )
             return cls._restored(agent, facts, Stored(arrays, "the saved agent"))
         except (ROMDPError, LookupError, TypeError, ValueError, MemoryError) as error:
             raise StorageError(f"{path}: {error}") from error
@@ -251,32 +322,63 @@ class Online:
         entropy, spawn_key = facts["seed"]
         seed_sequence(entropy)  # refuses what is no seed
         seed = np.random.SeedSequence(entropy, spawn_key=tuple(spawn_key))
-        n_observations, n_actions = facts["sizes"]
+        codes = codes_from(facts["observations"], "observation")
+        actions = codes_from(facts["actions"], "action")
         low, high = facts["reward_range"]
+        n_observations, n_actions = codes.size, actions.size
         saved = stored.part("agent_")
         if "labels" in saved and saved["labels"].shape != (n_observations,):
             stored.refuse(f"there are no {n_observations} labels")  # before memory is taken
         online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
+        online._codes, online._actions = codes, actions  # type: ignore[assignment]
         fresh = online._state  # an agent may have a state of its own kind
         online._state = type(fresh).from_arrays(fresh.agent, n_observations, n_actions, seed, saved)
         online._state.expect_episodes(None, zero_reward(online._range))
-        most = max(n_observations, n_actions)
-        online._observation, online._action = stored.whole("chosen", (2,), _NONE, most).tolist()
-        observation, action = stored.whole("ended", (2,), _NONE, most).tolist()
-        reward = float(stored.real("ended_reward", (), 0.0))
+        step = online._state.step + len(facts["streams"])  # terminated steps are counted later
+        online._episodes = Episodes.from_arrays(stored.part("episode_"), step)
+        online._restore_streams(facts["streams"], stored, n_observations, n_actions)
         stored.finish()
-        if max(online._observation, observation) >= n_observations:
-            stored.refuse(f"it was at an observation beyond {n_observations}")
-        if max(online._action, action) >= n_actions or (action == _NONE) != (observation == _NONE):
-            stored.refuse(f"it has chosen an action that is none of {n_actions}")
-        if reward > 1.0 or (online._observation != _NONE and online._action == _NONE):
-            stored.refuse("what it has chosen and what came of it do not fit together")
-        if observation != _NONE:
-            online._ended = (observation, action, reward)
         return online
+
+    def _restore_streams(
+        self, names: list[Any], stored: Stored, n_observations: int, n_actions: int
+    ) -> None:
+        shape = (len(names), 2)
+        most = max(n_observations, n_actions)
+        chosen = stored.whole("chosen", shape, _NONE, most).tolist()
+        ended = stored.whole("ended", shape, _NONE, most).tolist()
+        rewards = stored.real("ended_reward", shape[:1], 0.0).tolist()
+        totals = stored.real("under_way_return", shape[:1]).tolist()
+        lengths = stored.whole("under_way_length", shape[:1], 0).tolist()
+        for i, name in enumerate(names):
+            (observation, action), (last, taken) = chosen[i], ended[i]
+            if not isinstance(name, str | int | None) or name in self._streams:
+                stored.refuse("its streams have impossible names")
+            if max(observation, last) >= n_observations:
+                stored.refuse(f"it was at an observation beyond {n_observations}")
+            if max(action, taken) >= n_actions or (taken == _NONE) != (last == _NONE):
+                stored.refuse(f"it has chosen an action that is none of {n_actions}")
+            if rewards[i] > 1.0 or (observation != _NONE and action == _NONE):
+                stored.refuse("what it has chosen and what came of it do not fit together")
+            before = None if last == _NONE else (last, taken, rewards[i])
+            self._streams[name] = _Stream(observation, action, before)
+            self._episodes.begin(name, totals[i], lengths[i])
 
     def __repr__(self) -> str:
         return (
             f"Online(agent={self._agent.name!r}, n_steps={self.n_steps}, "
             f"n_clusters={self.partition.n_clusters})"
         )
+
+
+def _described(facts: dict[str, Any]) -> Agent:
+    if facts["description"] is None:
+        raise InvalidInputError(
+            "the saved agent has parts that are not romdp's own, so the file cannot describe it; "
+            "pass the agent: Online.load(path, agent)"
+        )
+    return agent_from(facts["description"])
+
+
+def _rows(pairs: list[Any]) -> NDArray[np.int64]:
+    return np.array(pairs, np.int64).reshape(-1, 2)

@@ -155,7 +155,9 @@ class Playing:
     @property
     def _policy(self) -> Policy:
         stage = self._stage
-        return policy_of(self.state, stage.observations, stage.actions, self._agent.name)
+        return policy_of(
+            self.state, stage.observations, stage.actions, self._agent.name, stage.reward_range
+        )
 
     def _identity(self) -> dict[str, str]:
         """Name what a checkpoint belongs to."""

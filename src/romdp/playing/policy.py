@@ -144,9 +144,16 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 
 def policy_of(
-    state: AgentState, observations: Codes, actions: Numbering | Numbers, agent: str
+    state: AgentState,
+    observations: Codes,
+    actions: Numbering | Numbers,
+    agent: str,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
-    """Make the policy of an agent's state: the plan on its groups, spelled out."""
+    """Make the policy of an agent's state: the plan on its groups, spelled out.
+
+    Values are scaled back from [0, 1] to the rewards of the environment.
+    """
     recorder, labels = state.recorder, state.partition.labels
     visits = recorder.visits.reshape(-1, recorder.n_actions).sum(axis=1)
     met = labels >= 0
@@ -159,7 +166,8 @@ def policy_of(
         chosen = policy[labels[met]]
         weights = visits[met] if visits.size == labels.size else None
         default = int(np.bincount(chosen, weights).argmax())
-        table[met], values[met] = chosen, plan.values[labels[met]]
+        low, high = reward_range
+        table[met], values[met] = chosen, plan.values[labels[met]] * (high - low)
     table[~met] = default
     objective = str(state.objective)
     return Policy(freeze(table), freeze(values), default, agent, objective, observations, actions)

@@ -32,6 +32,7 @@ class Stage(Protocol):
 
     observations: Codes
     actions: Numbers | Numbering
+    reward_range: tuple[float, float]
     gain: float
     episodes: Episodes
 
@@ -108,6 +109,7 @@ class CompiledStage:
         self._simulator = Simulator(self._world, stream(seed, _WORLD))
         self.observations: Codes = Numbers(self._world.n_observations, "observation")
         self.actions: Numbers | Numbering = Numbers(self._world.n_actions, "action")
+        self.reward_range = (0.0, 1.0)
         self.gain = known_gain(self._world)
         self.episodes = Episodes()  # a world goes on for ever
 
@@ -170,7 +172,7 @@ class SteppedStage:
         self._places = _Vector(env) if isinstance(env, gymnasium.vector.VectorEnv) else _One(env)
         self.actions = actions_for(self._places.action_space)
         self.observations = codes_for(self._places.observation_space)
-        self._range = checked_range(reward_range)
+        self.reward_range = checked_range(reward_range)
         self.reward = 0.0
         self.episodes = Episodes()
         self._novelty = Novelty()
@@ -224,7 +226,7 @@ class SteppedStage:
         self._taken, self._chosen = self._chosen, []
 
     def _learn(self, state: AgentState, move: "_Move") -> None:
-        unit = unit_reward(move.reward, self._range, state.step)
+        unit = unit_reward(move.reward, self.reward_range, state.step)
         reward, ended = float(move.reward), move.terminated or move.truncated
         self.reward += reward
         if self._mean_reward is not None:
