@@ -94,7 +94,7 @@ def write_online(folder):
 def read_online(folder):
     online = romdp.Online.load(folder / "online.npz", AGENT)
     online.save(folder / "again")
-    arrays, facts = storage.read_arrays(folder / "again", "online agent", 2)
+    arrays, facts = storage.read_arrays(folder / "again", "online agent", 3)
     os.unlink(folder / "again")
     actions = []
     for observation in SEEN.observations[:20].tolist():

@@ -25,7 +25,7 @@ AGENTS = [
     romdp.SLUCRL(3, romdp.Hoeffding(0.1), counting="paper"),
     romdp.TwoPhase(),
 ]
-CHECKPOINT, ONLINE = ("online agent", 3)
+CHECKPOINT, ONLINE = ("checkpoint of a run", 2), ("online agent", 3)
 
 
 def mutations(array):
