@@ -1,96 +1,197 @@
-"""Other people's environments, each state shown as one of many views: reward per step.
+"""Other people's environments: the return of an episode, which is what their users measure.
 
-python benchmarks/gymnasium_worlds.py [--seeds N] [--minutes M] [--only NAME ...] [--agents ...]
+python benchmarks/gymnasium_worlds.py [--seeds N] [--only NAME ...] [--agents NAME ...]
 
-FrozenLake (slippery), CliffWalking and Taxi under `RichObservation` with 10 and 100 views per
-state, restarted at episode ends. The oracle is told the state behind each view. A run that takes
-longer than so many minutes is stopped there; the table says after how many steps.
+Mean return of the episodes that end in the last fifth of the steps, exploration included. The
+agents of romdp have their default settings, the same in every environment; Q-learning is tuned by
+hand for each. With so many views, each observation is shown as one of them, drawn at every step.
 """
 
 import argparse
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from grid import interval, run_all
+from gymnasium.spaces import Discrete
+from gymnasium.wrappers import TimeLimit
 
 import romdp
+from romdp.worlds.wrappers import RichObservation, numbered
 
-RANGES = {"FrozenLake-v1": (0.0, 1.0), "CliffWalking-v1": (-100.0, 0.0), "Taxi-v4": (-10.0, 20.0)}
-STEPS = {"FrozenLake-v1": 200_000, "CliffWalking-v1": 200_000, "Taxi-v4": 500_000}
+BINS = (
+    np.linspace(-2.4, 2.4, 5),
+    np.linspace(-3.0, 3.0, 5),
+    np.linspace(-0.21, 0.21, 11),
+    np.linspace(-3.0, 3.0, 11),
+)
 
 
-def measure(environment: str, views: int, agent: str, seed: int, minutes: float) -> dict[str, Any]:
+class Binned(gymnasium.ObservationWrapper):
+    """CartPole with 6 x 6 x 12 x 12 bins, as one number."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.observation_space = Discrete(6 * 6 * 12 * 12)
+
+    def observation(self, observation: Any) -> int:
+        """Return the number of the bin."""
+        bins = [int(np.searchsorted(*pair)) for pair in zip(BINS, observation, strict=True)]
+        return int(np.ravel_multi_index(bins, (6, 6, 12, 12)))
+
+
+def cliff() -> Any:
+    """Return the cliff with a limit of 200 steps."""
+    return TimeLimit(gymnasium.make("CliffWalking-v1"), 200)
+
+
+def sepsis() -> Any:
+    """Return the hospital."""
+    import icu_sepsis  # noqa: F401 - registers it
+
+    return gymnasium.make("Sepsis/ICU-Sepsis-v2")
+
+
+def grid(name: str) -> Callable[[], Any]:
+    """Return what makes a MiniGrid environment."""
+    return lambda: gymnasium.make(f"minigrid:MiniGrid-{name}-v0")
+
+
+@dataclass(frozen=True)
+class World:
+    """An environment of the table."""
+
+    make: Callable[[], Any]
+    steps: int
+    views: int = 1
+    goal: float = float("nan")
+    optimum: float = float("nan")
+    range: tuple[float, float] = (0.0, 1.0)
+    q: dict[str, float] = field(default_factory=dict)
+
+
+TAXI = {"discount": 0.99, "learning_rate": 0.9, "greedy_after": 0.2, "floor": 0.0}
+LAKE = {"discount": 0.99, "learning_rate": 0.05, "greedy_after": 0.6, "floor": 0.01}
+WORLDS = {
+    "Taxi-v4, 1 view": World(
+        lambda: gymnasium.make("Taxi-v4"), 20_000, 1, 6.0, 7.93, (-10, 20), TAXI
+    ),
+    "Taxi-v4, 10 views": World(
+        lambda: gymnasium.make("Taxi-v4"), 70_000, 10, 6.0, 7.93, (-10, 20), TAXI
+    ),
+    "CliffWalking-v1, 1 view": World(cliff, 10_000, 1, -20.0, -13.0, (-100, 0), TAXI),
+    "CliffWalking-v1, 10 views": World(cliff, 30_000, 10, -20.0, -13.0, (-100, 0), TAXI),
+    "FrozenLake 8x8, 10 views": World(
+        lambda: gymnasium.make("FrozenLake8x8-v1"), 150_000, 10, 0.545, 0.641, q=LAKE
+    ),
+    "Blackjack": World(
+        lambda: gymnasium.make("Blackjack-v1"),
+        *(150_000, 1, -0.06, -0.047, (-1, 1)),
+        {"discount": 1.0, "learning_rate": 0.02, "greedy_after": 0.5, "floor": 0.0},
+    ),
+    "CartPole-v1, binned": World(
+        lambda: Binned(gymnasium.make("CartPole-v1")),
+        *(60_000, 1, 450.0, 500.0),
+        q={"discount": 0.99, "learning_rate": 0.2, "greedy_after": 0.2, "floor": 0.0},
+    ),
+    "MiniGrid Empty-8x8, 1 view": World(grid("Empty-8x8"), 20_000, 1, 0.94, 0.961, q=TAXI),
+    "MiniGrid Empty-8x8, 10 views": World(grid("Empty-8x8"), 20_000, 10, 0.94, 0.961, q=TAXI),
+    "MiniGrid DoorKey-5x5": World(grid("DoorKey-5x5"), 60_000, 1, 0.93, q=TAXI),
+    "ICU-Sepsis-v2": World(sepsis, 480_000, 1, 0.85, 0.8751, q=LAKE),
+}
+
+
+def random_play(env: Any, steps: int, seed: int) -> float:
+    """Return the mean return of random actions in the last fifth of the steps."""
+    rng = np.random.default_rng(seed)
+    env.reset(seed=seed)
+    finished, total = [], 0.0
+    for step in range(steps):
+        _, reward, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
+        total += float(reward)
+        if terminated or truncated:
+            finished.append((step, total))
+            total = 0.0
+            env.reset()
+    late = [value for step, value in finished if step >= 0.8 * steps]
+    return float(np.mean(late)) if late else float("nan")
+
+
+def exact_value(policy: Any) -> float:
+    """Return the exact chance that a patient survives under a policy."""
+    import icu_sepsis  # noqa: F401
+
+    env = gymnasium.make("Sepsis/ICU-Sepsis-v2").unwrapped
+    dynamics = env.dynamics if hasattr(env, "dynamics") else env
+    moves, pays, start = dynamics.tx_mat, dynamics.r_mat, dynamics.d_0
+    chosen = np.array([int(policy.act(state)) for state in range(moves.shape[0])])
+    rows = np.arange(chosen.size)
+    reward = np.einsum("ij,ij->i", moves[rows, chosen], pays[rows, chosen])
+    value = np.zeros(chosen.size)
+    for _ in range(2000):
+        value = reward + moves[rows, chosen] @ value
+    return float(start @ value)
+
+
+def measure(world: str, agent: str, seed: int, steps: int | None = None) -> dict[str, Any]:
     """Play one case."""
-    env = romdp.worlds.RichObservation(gymnasium.make(environment), per_state=views, seed=seed)
-    makers = {
-        "lc-psrl": romdp.LCPSRL,
-        "psrl": romdp.PSRL,
-        "ucrl2": lambda: romdp.UCRL2(romdp.Hoeffding(0.1)),
-        "oracle-psrl": lambda: romdp.Oracle(env.labels, "posterior"),
-    }
-    begin = time.perf_counter()
-    playing = romdp.epochs(
-        makers[agent](), env, STEPS[environment], seed=seed, reward_range=RANGES[environment]
-    )
-    for _ in playing:
-        if time.perf_counter() - begin > 60 * minutes:
-            break
-    run = playing.run
-    steps, reward = int(run.steps[-1]), float(run.reward[-1])
-    half = np.interp(steps / 2, run.steps, run.reward)
-    return {
-        "played": steps,
-        "per_step": float(reward / steps),
-        "second_half": float((reward - half) / (steps / 2)),
-        "groups": run.partition.n_clusters,
-        "seen": int((run.partition.labels >= 0).sum()),
-        "seconds": time.perf_counter() - begin,
-    }
+    spec = WORLDS[world]
+    env = spec.make()
+    if spec.views > 1:
+        env = RichObservation(numbered(env), spec.views, seed)
+    n_steps = steps or spec.steps
+    begin = time.process_time()
+    if agent == "random":
+        found = {"return": random_play(env, n_steps, seed)}
+    else:
+        if agent in ("q-learning", "dqn"):
+            settings = spec.q if agent == "q-learning" else {"discount": 0.99}
+            run = romdp.baselines.play_baseline(agent, env, n_steps, seed, **settings)
+        else:
+            recipe = {"lc-psrl": romdp.LCPSRL, "psrl": romdp.PSRL}[agent]
+            run = romdp.play(recipe(), env, n_steps, seed=seed, reward_range=spec.range)
+        found = {
+            "return": run.mean_return,
+            "episodes": len(run.returns),
+            "groups": run.partition.n_clusters,
+        }
+        if world == "ICU-Sepsis-v2" and run.policy is not None:
+            found["exact"] = exact_value(run.policy)
+    return {**found, "seconds": time.process_time() - begin}
 
 
 def main() -> None:
     """Run all cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", nargs="*", default=list(STEPS))
-    parser.add_argument("--agents", nargs="*", default=["oracle-psrl", "lc-psrl", "psrl", "ucrl2"])
+    parser.add_argument("--only", nargs="*", default=list(WORLDS))
+    parser.add_argument(
+        "--agents", nargs="*", default=["lc-psrl", "psrl", "q-learning", "dqn", "random"]
+    )
     arguments = parser.parse_args()
     cases = [
-        {
-            "environment": environment,
-            "views": views,
-            "agent": agent,
-            "seed": seed,
-            "minutes": arguments.minutes,
-        }
-        for environment in arguments.only
+        {"world": world, "agent": agent, "seed": seed}
         for seed in range(arguments.seeds)
-        for views in (10, 100)
+        for world in arguments.only
         for agent in arguments.agents
-        if agent != "ucrl2" or views == 10
     ]
-    rows = run_all(measure, cases, arguments.out / "gymnasium.jsonl", arguments.workers)
-    print(
-        "environment      views  agent        runs  reward per step [95%]     second half   groups"
-        "   views met     steps  seconds"
-    )
-    for key in dict.fromkeys((r["environment"], r["views"], r["agent"]) for r in rows):
-        mine = [r for r in rows if (r["environment"], r["views"], r["agent"]) == key]
-        mean, low, high = interval([r["per_step"] for r in mine])
-        later = np.mean([r["second_half"] for r in mine])
-        groups, met = np.mean([r["groups"] for r in mine]), np.mean([r["seen"] for r in mine])
-        played = min(r["played"] for r in mine)
-        seconds = np.mean([r["seconds"] for r in mine])
+    rows = run_all(measure, cases, arguments.out / "gymnasium_returns.jsonl", arguments.workers)
+    print("| environment | steps | agent | seeds | return [95%] | goal | optimum | seconds |")
+    print("|---|---|---|---|---|---|---|---|")
+    for world, agent in dict.fromkeys((row["world"], row["agent"]) for row in rows):
+        mine = [row for row in rows if (row["world"], row["agent"]) == (world, agent)]
+        spec, column = WORLDS[world], "exact" if "exact" in mine[0] else "return"
+        mean, low, high = interval([row[column] for row in mine])
+        seconds = np.mean([row["seconds"] for row in mine])
         print(
-            f"{key[0]:<16} {key[1]:>6}  {key[2]:<12} {len(mine):>4}"
-            f"  {mean:.4f} [{low:.4f}, {high:.4f}]  {later:>12.4f}  {groups:>7.1f}"
-            f"  {met:>10,.0f}  {played:>8,}  {seconds:>7.0f}"
+            f"| {world} | {spec.steps:,} | {agent} | {len(mine)} | {mean:.3g} [{low:.3g}, "
+            f"{high:.3g}] | {spec.goal:g} | {spec.optimum:g} | {seconds:.0f} |"
         )
 
 

@@ -125,10 +125,12 @@ def test_a_crafted_agent_is_refused_or_harmless(tmp_path):
         assert words is None or "crafted.npz" in words, name
         assert words is not None or not name.endswith((": missing", ": there", ": deep")), name
     lies = [
-        *({"sizes": sizes} for sizes in ([10**6, 2], [9, 10**9], [9, -1], "nine")),
+        *({"observations": {"numbers": size}} for size in (10**6, 0, "nine")),
+        *({"actions": {"numbers": size}} for size in (10**9, -1, None)),
+        *({"streams": names} for names in ([], [None, None], [[1]], "left")),
         *({"seed": seed} for seed in ([None, []], 5)),
         {"reward_range": [1.0, 0.0]},
-        *({fact: None} for fact in facts),
+        *({fact: None} for fact in facts if fact != "description"),  # the agent is given here
     ]
     for lie in lies:
         words = survive(crafted, ONLINE, arrays, {**facts, **lie}, go_on)

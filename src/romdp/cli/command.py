@@ -8,6 +8,7 @@ import typer
 
 from romdp import __version__
 from romdp.cli import experiments, logs, reproduce, worlds
+from romdp.cli.play import play
 from romdp.core.errors import InvalidInputError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app.command()(experiments.compare)
 app.command()(experiments.resume)
 app.command()(experiments.report)
 app.command()(reproduce.reproduce)
+app.command()(play)
 app.command("fit")(logs.fit_command)
 app.command("apply")(logs.apply_command)
 app.add_typer(worlds.generate, name="generate")

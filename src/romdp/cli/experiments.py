@@ -172,8 +172,8 @@ def compare(
     given = {
         "observations": None
         if observations is None
-        else [_number(part, "--observations") for part in observations.split(",")],
-        "steps": None if steps is None else _number(steps, "--steps"),
+        else [read_number(part, "--observations") for part in observations.split(",")],
+        "steps": None if steps is None else read_number(steps, "--steps"),
         "seeds": seeds,
         "seed": seed,
         "agents": None if agents is None else [name.strip() for name in agents.split(",")],
@@ -393,7 +393,7 @@ def _worlds(
     return worlds, sizes
 
 
-def _number(text: str, option: str) -> int:
+def read_number(text: str, option: str) -> int:
     """Read a whole number that may be written as 1e6."""
     from romdp.core.validation import whole_number
 

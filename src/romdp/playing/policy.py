@@ -97,6 +97,14 @@ class Policy:
             ],
         )
 
+    def action_of(self, code: int) -> Any:
+        """Return the action for the code of an observation."""
+        return self._actions.decode(int(self.table[code]))
+
+    def name_of(self, code: int) -> str:
+        """Return the observation that has a code, as text."""
+        return self._observations.name(code)
+
     def _number(self, observation: Any) -> int:
         code = self._observations.find(observation)
         return self.default if code < 0 else int(self.table[code])

@@ -18,6 +18,7 @@ from romdp.data.vocabulary import Vocabulary
 
 _MOST = 2**31  # elements that a space may have and still be numbered
 _MANY = 2**20  # elements from which only those that occur are numbered
+_LONG_NAME = 80  # characters of an observation that are shown
 _CAPACITY = 2**13  # different observations that an environment may show where it does not say
 
 
@@ -35,6 +36,10 @@ class Codes(Protocol):
 
     def find(self, observation: Any) -> int:
         """Return the code, -1 for what has none; nothing is learned by asking."""
+        ...
+
+    def name(self, code: int) -> str:
+        """Return what has a code, as text for people."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,6 +76,10 @@ class Numbers:
         """Return the number."""
         return number
 
+    def name(self, code: int) -> str:
+        """Return the number as text."""
+        return str(code)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return {"numbers": self.size}
@@ -96,6 +105,11 @@ class Names:
     def find(self, observation: Any) -> int:
         """Return the number of an observation, -1 if it was never met."""
         return self.vocabulary.encode(observation, grow=False)
+
+    def name(self, code: int) -> str:
+        """Return the beginning of an observation."""
+        text = str(self.vocabulary.decode(code))
+        return text if len(text) <= _LONG_NAME else f"{text[:_LONG_NAME]}..."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; names that JSON cannot hold are refused."""
@@ -313,6 +327,10 @@ class Numbering:
     def decode(self, number: int) -> Any:
         """Return the element of a number."""
         return self._decode(number)
+
+    def name(self, code: int) -> str:
+        """Return the element that has a code, as text."""
+        return str(self.decode(code))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

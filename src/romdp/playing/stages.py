@@ -196,7 +196,7 @@ class SteppedStage:
 
     def announce(self, state: AgentState) -> None:
         """Say that episodes may end, how long they can be, and what a reward of 0 is here."""
-        state.expect_episodes(step_limit(self._env), zero_reward(self._range))
+        state.expect_episodes(step_limit(self._env), zero_reward(self.reward_range))
 
     def advance(self, state: AgentState, steps: int) -> None:
         """Step the environments, and learn from one move after the other."""

@@ -173,3 +173,23 @@ class VocabularyWrapper(gymnasium.ObservationWrapper[Any, Any, Any], RecordConst
     def observation(self, observation: Any) -> int:
         """Return the number of an observation."""
         return self.vocabulary.encode(observation)
+
+
+def numbered(env: gymnasium.Env[Any, Any], capacity: int = 2000) -> gymnasium.Env[Any, Any]:
+    """Return an environment whose observations are numbers: itself, or with a vocabulary around it.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    capacity
+        How many different observations it may show, where they must be numbered.
+
+    Examples
+    --------
+    >>> numbered(gymnasium.make("Blackjack-v1")).observation_space
+    Discrete(2000)
+    """
+    if isinstance(env.observation_space, Discrete):
+        return env
+    return VocabularyWrapper(env, capacity)

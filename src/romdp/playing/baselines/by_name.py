@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any, Protocol
 
+import gymnasium
+
 from romdp.core.errors import UnknownNameError
 from romdp.core.randomness import Seed
 from romdp.core.validation import choice
@@ -30,7 +32,11 @@ class Baseline(Protocol):
         ...
 
     def play(
-        self, world: ROMDP | MDP, steps: int, seed: Seed = 0, callback: Callback | None = None
+        self,
+        world: ROMDP | MDP | gymnasium.Env[Any, Any],
+        steps: int,
+        seed: Seed = 0,
+        callback: Callback | None = None,
     ) -> Run:
         """Play from the start; see `play_baseline`."""
         ...
@@ -62,7 +68,7 @@ def baseline(name: str, **settings: Any) -> Baseline:
 
 def play_baseline(
     name: str,
-    world: ROMDP | MDP,
+    world: ROMDP | MDP | gymnasium.Env[Any, Any],
     steps: int,
     seed: Seed = 0,
     *,
@@ -76,7 +82,7 @@ def play_baseline(
     name
         ``"dqn"`` or ``"q-learning"``.
     world
-        A `ROMDP` or an `MDP`.
+        A `ROMDP`, an `MDP`, or a Gymnasium environment.
     steps
         How many actions are taken.
     seed

@@ -18,6 +18,7 @@ from romdp.core.randomness import Seed, stream
 from romdp.core.validation import real_number, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.playing.baselines.episodes import EnvScore, ScoredEnv
 from romdp.playing.baselines.score import Callback, Score
 from romdp.playing.run import Run
 from romdp.worlds.environments import ROMDPEnv
@@ -91,13 +92,24 @@ class DQN:
         _libraries()
 
     def play(
-        self, world: ROMDP | MDP, steps: int, seed: Seed = 0, callback: Callback | None = None
+        self,
+        world: ROMDP | MDP | gymnasium.Env[Any, Any],
+        steps: int,
+        seed: Seed = 0,
+        callback: Callback | None = None,
     ) -> Run:
         """Play in a world; the arguments are those of `play_baseline`."""
         torch, baselines = _libraries()
-        place = as_romdp(world)
-        score = Score(self.name, place, whole_number(steps, "steps", 1), seed, callback)
-        env = _ScoredEnv(place, _word(seed, _WORLD), score)
+        n_steps = whole_number(steps, "steps", 1)
+        score: Score
+        env: Any
+        if isinstance(world, gymnasium.Env):
+            score = EnvScore(self.name, world, n_steps, seed, callback)
+            env = ScoredEnv(world, score)
+        else:
+            place = as_romdp(world)
+            score = Score(self.name, place, n_steps, seed, callback)
+            env = _ScoredEnv(place, _word(seed, _WORLD), score)
         with _borrowed_generators(torch):
             model = baselines.DQN(
                 "MlpPolicy",

@@ -1,8 +1,9 @@
 """Average-reward Q-learning: the cheap model-free baseline, compiled."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +20,7 @@ from romdp.core.randomness import (
 from romdp.core.validation import real_number, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.playing.baselines.episodes import EnvScore, ScoredEnv, learn_tabular
 from romdp.playing.baselines.score import Callback, Score
 from romdp.playing.run import Run
 from romdp.worlds.simulator import Simulator, Tables, draw_reward
@@ -50,6 +52,10 @@ class QLearning:
         How fast the estimate of the gain follows the values; small is optimistic for longer.
     optimism
         The first guess of the gain. The highest possible reward is 1.
+    discount, learning_rate, greedy_after, floor
+        In a Gymnasium environment, which has episodes, plain Q-learning (Watkins) plays instead:
+        its discount and its step size, the share of the steps after which exploration has fallen
+        to its floor, and the share of random actions from then on. Those above are not used there.
     exploration
         About how often actions are drawn at random at each observation: this many times, and
         then this many times more whenever its visits have grown by a factor e.
@@ -71,6 +77,10 @@ class QLearning:
     gain_rate: float = 0.3
     optimism: float = 2.0
     exploration: float = 10.0
+    discount: float = 0.99
+    learning_rate: float = 0.3
+    greedy_after: float = 0.3
+    floor: float = 0.01
 
     name: ClassVar[str] = "q-learning"
 
@@ -79,15 +89,25 @@ class QLearning:
         real_number(self.gain_rate, "gain_rate", 0, open_low=True)
         real_number(self.optimism, "optimism")
         real_number(self.exploration, "exploration", 0)
+        real_number(self.discount, "discount", 0, 1)
+        real_number(self.learning_rate, "learning_rate", 0, 1, open_low=True)
+        real_number(self.greedy_after, "greedy_after", 0, 1)
+        real_number(self.floor, "floor", 0, 1)
 
     @staticmethod
     def check() -> None:
         """Pass: nothing more need be installed."""
 
     def play(
-        self, world: ROMDP | MDP, steps: int, seed: Seed = 0, callback: Callback | None = None
+        self,
+        world: ROMDP | MDP | gymnasium.Env[Any, Any],
+        steps: int,
+        seed: Seed = 0,
+        callback: Callback | None = None,
     ) -> Run:
         """Play in a world; the arguments are those of `play_baseline`."""
+        if isinstance(world, gymnasium.Env):
+            return self._play_episodes(world, whole_number(steps, "steps", 1), seed, callback)
         place = as_romdp(world)
         score = Score(self.name, place, whole_number(steps, "steps", 1), seed, callback)
         tables = Tables.of(place)
@@ -117,6 +137,19 @@ class QLearning:
             score.step += more
             score.gain = float(gain[0])
             score.note()
+        return score.run
+
+    def _play_episodes(self, env: Any, steps: int, seed: Seed, callback: Callback | None) -> Run:
+        score = EnvScore(self.name, env, steps, seed, callback)
+        learn_tabular(
+            ScoredEnv(env, score),
+            score,
+            seed,
+            self.discount,
+            self.learning_rate,
+            self.greedy_after,
+            self.floor,
+        )
         return score.run
 
 

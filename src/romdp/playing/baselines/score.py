@@ -9,6 +9,7 @@ from romdp.core.description import describe
 from romdp.core.randomness import Seed, seed_sequence
 from romdp.data.partition import Partition
 from romdp.exact.romdp import ROMDP
+from romdp.playing.episodes import Episodes
 from romdp.playing.history import EpochRow, Figure, History, figure
 from romdp.playing.player import Epoch
 from romdp.playing.run import Run
@@ -50,16 +51,27 @@ class Score:
     def __init__(
         self, name: str, world: ROMDP, steps: int, seed: Seed, callback: Callback | None = None
     ) -> None:
-        self.steps = steps
-        self.step = 0
         self.taken: NDArray[np.int64] = np.zeros(world.reward.shape, np.int64)
         self.reward: NDArray[np.float64] = np.zeros(1)
+        self._world, self._optimal = world, known_gain(world)
+        self._begin(name, Partition.singletons(world.n_observations), steps, seed, callback)
+
+    def _begin(
+        self,
+        name: str,
+        partition: Partition,
+        steps: int,
+        seed: Seed,
+        callback: Callback | None,
+    ) -> None:
+        """Note nothing yet."""
+        self.steps = steps
+        self.step = 0
         self.gain = float("nan")
-        self._name, self._world, self._seed = name, world, seed_sequence(seed)
-        self._optimal = known_gain(world)
-        self._partition = Partition.singletons(world.n_observations)
+        self.episodes = Episodes()
+        self._name, self._seed, self._partition = name, seed_sequence(seed), partition
         self._history = History(steps)
-        self._history.note_grouping(1, self._partition)
+        self._history.note_grouping(1, partition)
         self._callback = callback
 
     @property
@@ -96,4 +108,6 @@ class Score:
     def run(self) -> Run:
         """The figures as a `Run`, with one epoch in which every observation stands alone."""
         seed = describe(self._seed.entropy)
-        return self._history.run(self._figure(), self._row(), self._partition, self._name, seed)
+        return self._history.run(
+            self._figure(), self._row(), self._partition, self._name, seed, self.episodes
+        )

@@ -1,0 +1,193 @@
+"""The page of a run in an environment: its learning curve, its groups and its policy."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.text import number
+from romdp.playing.episodes import learning_curve
+from romdp.playing.run import Run
+from romdp.reports.shell import Html, asset, document, element, facts, section, table, write_page
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 820, 300, 70, 40  # of a picture, and its margins
+_MOST_GROUPS = 200
+_MOST_DOTS = 3000
+
+
+def write_play_page(run: Run, environment: str, path: str | os.PathLike[str]) -> Path:
+    """Write the page of a run in a Gymnasium environment.
+
+    Parameters
+    ----------
+    run
+        What `romdp.play` returned.
+    environment
+        What the page calls the environment.
+    path
+        The file to write. It needs no network, no other file and no package for drawing.
+    """
+    steps = int(run.steps[-1])
+    return write_page(
+        Path(path),
+        document(
+            f"{run.agent} in {environment}",
+            _tiles(run),
+            _curve(run),
+            _groups(run),
+            _policy(run),
+            section(
+                "configuration",
+                "What was done",
+                facts(
+                    {
+                        "environment": environment,
+                        "agent": run.agent,
+                        "objective": str(run.objective),
+                        "steps": f"{steps:,}",
+                        "seed": run.seed,
+                    }
+                ),
+            ),
+            subtitle=f"{steps:,} steps, {len(run.returns):,} finished episodes; "
+            f"objective: {run.objective}.",
+            style=asset("model.css"),
+            plotly=False,
+        ),
+    )
+
+
+def _tiles(run: Run) -> Html:
+    tiles = [
+        ("groups", f"{run.partition.n_clusters:,}", "of observations that behave alike"),
+        ("reward per step", number(run.reward[-1] / run.steps[-1]), "over the whole run"),
+    ]
+    if len(run.returns):
+        tiles.insert(
+            0, ("mean return", number(run.mean_return), "episodes in the last fifth of the steps")
+        )
+    if not np.isnan(run.success_rate):
+        tiles.insert(1, ("success rate", f"{run.success_rate:.1%}", "of the same episodes"))
+    kinds = ("label", "value", "label")
+    cards = [
+        [element("div", text, class_=kind) for text, kind in zip(tile, kinds, strict=True)]
+        for tile in tiles
+    ]
+    return element("div", *(element("div", *c, class_="card tile") for c in cards), class_="tiles")
+
+
+def _curve(run: Run) -> Html:
+    """Draw the return of episodes against the step."""
+    if not len(run.returns):
+        curve = run.reward / run.steps
+        picture = _picture(run.steps, curve, None, None, "reward per step")
+        return section(
+            "curve", "How it learned", picture, note="No episode ended: the reward per step so far."
+        )
+    step, curve = learning_curve(run.returns)
+    chosen = np.unique(np.linspace(0, len(run.returns) - 1, _MOST_DOTS).astype(np.int64))
+    dots = run.returns[chosen]
+    picture = _picture(step, curve, dots["step"], dots["return"], "return of an episode")
+    note = "Line: the running mean over a twentieth of all episodes. Dots: single episodes"
+    some = f", {len(chosen):,} of {len(run.returns):,}" if len(chosen) < len(run.returns) else ""
+    return section("curve", "How it learned", picture, note=f"{note}{some}.")
+
+
+def _picture(
+    step: NDArray[np.int64],
+    curve: NDArray[np.float64],
+    dot_step: NDArray[np.int64] | None,
+    dot_value: NDArray[np.float64] | None,
+    label: str,
+) -> Html:
+    """Draw a line, and dots behind it, as SVG; a few dots far out do not squeeze the line."""
+    values = curve if dot_value is None else np.append(curve, np.quantile(dot_value, [0.02, 0.98]))
+    low, high = float(values.min()), float(values.max())
+    if high - low < 1e-12:
+        low, high = low - 0.5, high + 0.5
+    last = max(int(step[-1]), 1)
+
+    def place(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        down = np.clip((high - y) / (high - low), 0.0, 1.0)
+        wide, tall = _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM - 10
+        return np.column_stack([_LEFT + x / last * wide, 10 + down * tall]).round(1)
+
+    parts = []
+    if dot_step is not None and dot_value is not None:
+        parts += [
+            f'<circle cx="{x:g}" cy="{y:g}" r="1.3" fill="currentColor" opacity="0.25"/>'
+            for x, y in place(dot_step, dot_value).tolist()
+        ]
+    line = " ".join(f"{x:g},{y:g}" for x, y in place(step, curve).tolist())
+    parts.append(
+        f'<polyline points="{line}" fill="none" stroke="var(--accent, #c0392b)" stroke-width="2"/>'
+    )
+    for share in np.linspace(0.0, 1.0, 5):
+        value, at = low + share * (high - low), share * last
+        (_, y), (x, _) = (
+            place(np.array([0]), np.array([value]))[0],
+            place(np.array([at]), np.array([low]))[0],
+        )
+        anchor = "end" if share == 1.0 else "middle"
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{_WIDTH - 10}" y1="{y}" y2="{y}" stroke="currentColor" '
+            f'opacity="0.15"/><text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:.4g}'
+            f'</text><text x="{x}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="{anchor}">{at:,.0f}'
+            "</text>"
+        )
+    parts.append(
+        f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 4}" text-anchor="middle">step</text>'
+        f'<text x="{_LEFT}" y="-2" font-weight="bold">{label}</text>'
+    )
+    drawn = (
+        f'<svg viewBox="0 -12 {_WIDTH} {_HEIGHT + 12}" role="img" aria-label="{label} by step" '
+        f'font-size="11" fill="currentColor" style="width:100%;height:auto">{"".join(parts)}</svg>'
+    )
+    return element("div", Html(drawn), class_="card")
+
+
+def _groups(run: Run) -> Html:
+    """Draw the number of groups as they were found."""
+    numbers = np.array([epoch for epoch, _ in run.groupings])
+    counts = np.array([float(partition.n_clusters) for _, partition in run.groupings])
+    if not numbers.size:
+        return section("groups", "The groups", note="Nothing was grouped.")
+    start = run.epochs.start[numbers - 1]
+    last = np.append(start[1:], run.steps[-1])
+    steps = np.column_stack([start, last]).ravel()
+    picture = _picture(steps, np.repeat(counts, 2), None, None, "number of groups")
+    placed = int((run.partition.labels >= 0).sum())
+    note = (
+        f"The grouping changed {len(numbers) - 1:,} times. In the end {placed:,} observations were "
+        f"in {run.partition.n_clusters:,} groups."
+    )
+    return section("groups", "The groups", picture, note=note)
+
+
+def _policy(run: Run) -> Html:
+    """List the groups with what to do in each."""
+    policy = run.policy
+    if policy is None:
+        return section("policy", "The policy", note="This agent has no table of actions.")
+    labels, sizes = run.partition.labels, run.partition.sizes
+    met = np.flatnonzero((labels >= 0) & ~np.isnan(policy.values))
+    groups, first = np.unique(labels[met], return_index=True)
+    order = np.argsort(-policy.values[met[first]], kind="stable")[:_MOST_GROUPS]
+    rows = [
+        [
+            int(groups[i]),
+            int(sizes[groups[i]]),
+            str(policy.action_of(int(met[first[i]]))),
+            float(policy.values[met[first[i]]]),
+            policy.name_of(int(met[first[i]])),
+        ]
+        for i in order
+    ]
+    some = "" if len(groups) <= _MOST_GROUPS else f" The best {_MOST_GROUPS} of {len(groups):,}."
+    note = (
+        "What to do by the mean of what was learned, without exploring, the best group first. "
+        f"Values: what is expected from there on ({policy.objective}).{some}"
+    )
+    headings = ["group", "observations", "action", "value", "one of them"]
+    return section("policy", "The policy", table(headings, rows), note=note)
