@@ -1,4 +1,4 @@
-"""Whether UCRL3's sets hold, what they cost in regret, and how fast a plan inside them is.
+"""Whether the sets of `TimeUniform` hold, what they cost in regret, how fast a plan in them is.
 
 Run ``python benchmarks/optimism.py`` for coverage and speed, and ``--regret`` for regret. Beside it
 stands UCRL3 of the PyPI package statisticalrl-learners 2.2507, if ``--reference PYTHON`` names an
@@ -22,7 +22,7 @@ from machine import about
 
 import romdp
 from romdp.core.compiled import kernel
-from romdp.planning.timeuniform import chance_ends, doubt_per_bound, highest_rewards
+from romdp.planning.timeuniform import chance_ends, doubt_per_pair, highest_rewards
 
 RIVER_STEPS, RANDOM_STEPS = 5_000, 100_000
 DELTA, ROUNDING = 0.05, 1e-9
@@ -106,7 +106,7 @@ def coverage(make_world, make_policy, runs: int, steps: int) -> float:
         rng = np.random.default_rng(seed)
         seen = romdp.simulate(world, make_policy(rng), steps + 1, seed=seed)
         truth = world.observable
-        doubt = doubt_per_bound(romdp.Counts.zeros(truth.n_states, truth.n_actions), 1, DELTA)
+        doubt = doubt_per_pair(romdp.Counts.zeros(truth.n_states, truth.n_actions), 1, DELTA)
         covered += is_covered(
             seen.observations, seen.actions, seen.rewards, truth.transition, truth.reward, doubt
         )
@@ -172,11 +172,11 @@ def print_speed(steps: int) -> None:
     print(f"{1000:>6} states, sparse: {time_of:>8.1f} ({sweeps} sweeps)")
     world = romdp.worlds.random_romdp(5, 4, 30, seed=0)
     romdp.play(romdp.UCRL3(), world, 1000, seed=0)
-    begin = time.perf_counter()
+    begin = time.process_time()
     run = romdp.play(romdp.UCRL3(), world, steps, seed=0)
-    rate = steps / (time.perf_counter() - begin) / 1e6
-    print(f"Learning loop at Y = 30: {rate:.1f} million steps/s over {steps:,} steps", end=" ")
-    print(f"({len(run.epochs)} epochs)")
+    rate = steps / (time.process_time() - begin) / 1e6
+    print(f"Learning loop at Y = 30: {rate:.1f} million steps per second of processor time over")
+    print(f"{steps:,} steps ({len(run.epochs)} epochs)")
 
 
 def time_plan(n_states: int, samples: int, successors: int) -> tuple[float, int]:

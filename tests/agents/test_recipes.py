@@ -35,7 +35,10 @@ def test_recipes_pass_on_every_argument():
     sets, uniform = romdp.Hoeffding(0.1), romdp.TimeUniform()
     assert romdp.UCRL2().planner == Optimism(romdp.Hoeffding(constants="jaksch"), 0.05)
     assert romdp.UCRL3(0.1) == Agent(
-        Singletons(), Optimism(romdp.TimeUniform(), 0.1), Doubling(eager=False), name="ucrl3"
+        Singletons(),
+        Optimism(romdp.TimeUniform(), 0.1),
+        Doubling(eager=False, growth=1.25),
+        name="ucrl3",
     )
     for recipe in (romdp.UCRL2, romdp.UCRL3, romdp.SLUCRL, romdp.LCUCRL, romdp.TwoPhase):
         assert recipe() == recipe(delta=0.05)

@@ -47,6 +47,8 @@ class Doubling:
         posterior sampling needs: the epoch ends when ``N_t(s, a) > 2 N_k(s, a)`` or
         ``t > t_k + T_(k-1)``, where N_k are the counts and t_k the step at its start and
         T_(k-1) the length of the one before (T_0 = 1).
+    growth
+        A factor smaller than 2 ends epochs sooner: when some count has grown by that factor.
     power
         A smaller one than 1 ends epochs sooner: when some count N has grown by N to this power.
         With 1/2 there are still only of the order of sqrt(steps) epochs; see `Doubling.frequent`.
@@ -67,15 +69,19 @@ class Doubling:
     8
     >>> Doubling(power=0.5).budget(np.array([[0, 100]])).tolist()
     [[1, 10]]
+    >>> Doubling(growth=1.25).budget(np.array([[0, 100]])).tolist()
+    [[1, 25]]
     """
 
     grow: int | None = None
     eager: bool = True
     unseen: int | None = None
     power: float = 1.0
+    growth: float = 2.0
 
     def __post_init__(self) -> None:
         real_number(self.power, "power", 0, 1, open_low=True)
+        real_number(self.growth, "growth", 1, 2, open_low=True)
         if self.grow is not None:
             whole_number(self.grow, "grow", 0)
         if self.unseen is not None:
@@ -95,7 +101,9 @@ class Doubling:
 
     def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how often each (group, action) may be visited in this epoch."""
-        more = visits if self.power == 1.0 else (visits**self.power).astype(np.int64)
+        more = visits
+        if (self.power, self.growth) != (1.0, 2.0):
+            more = ((self.growth - 1.0) * visits**self.power).astype(np.int64)
         return np.maximum(1, more) if self.grow is None else more + 1
 
     def unseen_budget(self, visits: int) -> int:

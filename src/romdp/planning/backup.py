@@ -354,7 +354,7 @@ class Arrivals(ABC):
     def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:
         """Run extended value iteration inside time-uniform intervals, on near-optimistic supports.
 
-        ``doubt`` is log(1 / level), where the level is the chance that one bound may fail.
+        ``doubt`` is log(1 / level), where the level is the chance that a pair's bounds may fail.
         """
 
     def _refuse(self, bad: int, row: NDArray[Any]) -> NoReturn:

@@ -26,10 +26,9 @@ from romdp.planning.backup import (
     slack,
     widen,
 )
-from romdp.planning.bounds import lower_end, radii, upper_end
+from romdp.planning.bounds import Radii, chance_radii, ends
 
 _WIDEST = 512  # lanes of a panel: the buffers of one stay in the first-level cache
-_SMALL = 64  # counts below this are looked up within a row
 _GROUP = 8  # lanes that are filled together; a panel has a multiple of them
 
 
@@ -141,45 +140,37 @@ class Entries(NamedTuple):
     unseen: Floats  # upper ends of chances never seen, zero where seen
     missing: Floats  # (panels, lanes): what the lower ends leave of one
     supports: Floats  # (panels, lanes): how many states were seen
+    outside: Floats  # (panels, lanes): what all states that were not seen could get together
 
 
 @kernel
 def find_time_uniform(panels: Floats, pairs: Integers, totals: Floats, doubt: float) -> Entries:
     """Return the time-uniform intervals around the chances in ``panels``."""
     n_panels, n_states, n_lanes = panels.shape
-    lowers, rooms = np.zeros_like(panels), np.zeros_like(panels)
-    unseen = np.zeros_like(panels)
-    missing = np.zeros((n_panels, n_lanes))
-    supports = np.zeros((n_panels, n_lanes))
-    # Most counts of a row are small and occur several times: each is solved for once.
-    owner = np.full(_SMALL, -1, np.int64)
-    low, up = np.empty(_SMALL), np.empty(_SMALL)
-    for row in range(pairs.size):
-        panel, lane = row // n_lanes, row % n_lanes
-        n = totals[pairs[row]]
-        allowed = radii(n, doubt)
-        n_seen, total = 0, 0.0
+    lowers, rooms = np.empty_like(panels), np.empty_like(panels)
+    unseen = np.empty_like(panels)
+    missing, supports = np.zeros((n_panels, n_lanes)), np.zeros((n_panels, n_lanes))
+    outside = np.zeros((n_panels, n_lanes))
+    mixed, never, always = np.zeros(n_lanes), np.zeros(n_lanes), np.zeros(n_lanes)
+    for panel in range(n_panels):
+        mine = pairs[panel * n_lanes : (panel + 1) * n_lanes]
+        mixed[mine.size :], never[mine.size :] = 0.0, 0.0  # lanes without a row
+        missing[panel, : mine.size] = 1.0
+        for lane in range(mine.size):
+            allowed = chance_radii(totals[mine[lane]], n_states, doubt)
+            mixed[lane], never[lane], always[lane] = allowed
         for state in range(n_states):
-            p = panels[panel, state, lane]
-            if p == 0.0:
-                unseen[panel, state, lane] = allowed.rare
-                continue
-            count = int(p * n + 0.5)
-            small = count < _SMALL
-            if small and owner[count] == row:
-                lower, upper = low[count], up[count]
-            else:
-                lower, upper = lower_end(p, allowed), upper_end(p, allowed)
-                if small:
-                    owner[count] = row
-                    low[count], up[count] = lower, upper
-            lowers[panel, state, lane] = lower
-            rooms[panel, state, lane] = upper - lower
-            total += lower
-            n_seen += 1
-        missing[panel, lane] = 1.0 - total
-        supports[panel, lane] = n_seen
-    return Entries(lowers, rooms, unseen, missing, supports)
+            for lane in range(n_lanes):
+                p = panels[panel, state, lane]
+                low, high = ends(p, Radii(mixed[lane], never[lane], always[lane]))
+                seen = 1.0 if p > 0.0 else 0.0
+                lowers[panel, state, lane] = low
+                rooms[panel, state, lane] = seen * (high - low)
+                unseen[panel, state, lane] = (1.0 - seen) * high
+                missing[panel, lane] -= low
+                supports[panel, lane] += seen
+                outside[panel, lane] += (1.0 - seen) * high
+    return Entries(lowers, rooms, unseen, missing, supports, np.minimum(outside, 1.0))
 
 
 @kernel
@@ -304,12 +295,12 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
     n_panels, n_states, n_lanes = entries.lowers.shape
     lanes = np.empty((2, n_lanes))
     outside, spare = np.empty(n_lanes), np.empty(n_lanes)
-    complete = np.array([not np.any(entries.unseen[panel]) for panel in range(n_panels)])
     last = False
     while not last:
         rank(values, order)
         best = order[0]
         top = values[best]
+        second = max(0.0, values[order[min(1, n_states - 1)]])
         task.expected[:] = top
         for panel in range(n_panels):
             lowers, rooms, unseen = (
@@ -322,7 +313,11 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
                 lanes[0, lane] = moved * top
                 lanes[1, lane] = entries.missing[panel, lane] - moved
             _move_and_expect(task, lowers, rooms, 1.0, lanes)
-            if not complete[panel]:
+            n_lacking = 0  # lanes that what is left out might matter to, by a rough bound
+            for lane in range(n_lanes):
+                allowed = min(share * top * entries.supports[panel, lane], lanes[0, lane])
+                n_lacking += entries.outside[panel, lane] * second > allowed
+            if n_lacking > 0:
                 outside[:] = 0.0
                 spare[:] = 1.0
                 for i in range(1, n_states):

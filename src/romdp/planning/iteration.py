@@ -193,7 +193,7 @@ def support_value_iteration(
     transitions, rewards, precision, start, max_sweeps, objective
         As for `extended_value_iteration`, but transitions must be counts.
     doubt : float
-        log(1 / d), where d is the chance that one bound on one chance may fail.
+        log(1 / d), where d is the chance that any bound on one pair may fail.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def support_value_iteration(
     >>> counts = np.array([[[80, 20], [50, 50]], [[90, 10], [20, 80]]])
     >>> rewards = np.array([[0.0, 0.1], [0.0, 1.0]])
     >>> round(support_value_iteration(counts, rewards, doubt=5.0, precision=1e-6).gain, 4)
-    0.9391
+    0.9327
     """
     shape = sizes(transitions, objective)
     task = _task(shape, rewards, start, precision, max_sweeps, objective)

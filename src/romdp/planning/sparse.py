@@ -23,7 +23,7 @@ from romdp.planning.backup import (
     slack,
     widen,
 )
-from romdp.planning.bounds import lower_end, radii, upper_end
+from romdp.planning.bounds import chance_radii, ends
 
 
 class Lists(NamedTuple):
@@ -201,11 +201,11 @@ def find_time_uniform(lists: Lists, n_per_row: Floats, doubt: float) -> RowEntri
     lowers, rooms = np.empty(lists.rows.size), np.empty(lists.rows.size)
     unseen, missing = np.empty(n_rows), np.ones(n_rows)
     for row in range(n_rows):
-        allowed = radii(n_per_row[row], doubt)
-        unseen[row] = allowed.rare
+        allowed = chance_radii(n_per_row[row], lists.starts.size - 1, doubt)
+        unseen[row] = allowed.never
         for k in places[starts[row] : starts[row + 1]]:
-            lowers[k] = lower_end(lists.chances[k], allowed)
-            rooms[k] = upper_end(lists.chances[k], allowed) - lowers[k]
+            lowers[k], upper = ends(lists.chances[k], allowed)
+            rooms[k] = upper - lowers[k]
             missing[row] -= lowers[k]
     return RowEntries(lowers, rooms, unseen, missing, starts, states, places)
 

@@ -11,7 +11,7 @@ from romdp.core.compiled import kernel
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
-from romdp.planning.bounds import lower_end, radii, upper_end
+from romdp.planning.bounds import chance_radii, ends, highest_mean
 from romdp.planning.confidence import checked
 from romdp.planning.iteration import gather, outcomes, precision_at, support_value_iteration
 
@@ -27,35 +27,41 @@ class Intervals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeUniform:
-    """Intervals around every mean reward and every chance that hold at all times, unscaled (UCRL3).
+    """Intervals around every mean reward and every chance that hold at all times, without a scale.
 
     With chance at least ``1 - delta`` the truth lies inside at every step of an endless run. The
-    sets are those of UCRL3 (Bourel, Maillard and Talebi 2020, "Tightening exploration in upper
-    confidence reinforcement learning"), and so is the way to plan in them; see the notes.
+    form of the sets and the way to plan in them are UCRL3's (Bourel, Maillard and Talebi 2020,
+    "Tightening exploration in upper confidence reinforcement learning"). The bounds are narrower
+    than UCRL3's wherever both are valid; see the notes.
 
     Notes
     -----
     Let p be the mean of n samples in [0, 1] whose true mean is x: indicators of one next state, or
     rewards. Each of these fails with chance at most d over all n together:
 
-    1. *Sub-Gaussian.* ``(p - x)^2 <= 2 v(x) (1 + 1/n) log(sqrt(n + 1) / d) / n``, on either side.
-       The variance proxy is ``v(x) = (1/2 - x) / log(1/x - 1)`` (Kearns and Saul 1998), or
-       ``x (1 - x)`` where that is enough: if ``x <= 1/2`` for ``p < x``, if ``x >= 1/2`` for
-       ``p > x`` (Berend and Kontorovich 2013). The rest is Laplace's method: the martingale
-       ``exp(z sum(X - x) - n z^2 v / 2)`` is averaged over a Gaussian z.
-    2. *Bernstein.* ``|p - x| <= sqrt(2 x (1 - x) l / n) + l / (3 n)``, on either side, with
-       ``l = eta log(log(eta n) log(eta^2 n) / (log(eta)^2 d))`` and ``eta = 1.12``: time is peeled
-       into stretches that grow by the factor eta, and the k-th may fail with chance
-       ``d / (k (k + 1))``.
-    3. *Empirical Bernstein*, for rewards: ``|p - x| <= sqrt(2 V l / n) + 3 l / n``, where V is the
-       empirical variance (Audibert, Munos and Szepesvari 2009, with l from the same peeling; it
-       takes three of the bounds above).
-    4. *Never and always.* If all n samples were 0 then ``x <= 1 - d^(1/n)``, and likewise at 1.
-       (The chance of n zeros is ``(1 - x)^n``; once it is below d it stays there.)
+    1. *Mixture.* For every q the product of ``(q / x)^X ((1 - q) / (1 - x))^(1 - X)`` over the
+       samples X is a supermartingale that begins at 1: of indicators a likelihood ratio, of other
+       rewards no larger, since it is convex in X. So is its average over a prior of q, which
+       therefore exceeds ``1 / d`` at any time with chance at most d (Ville). The prior is that of
+       Krichevsky and Trofimov, Beta(1/2, 1/2), with the weight w, beside weights w of end points:
 
-    The bounds are solved for x and the intervals intersected. Rewards in [0, 1] need not be 0 or 1:
-    the moment generating function of an indicator with the same mean is no smaller. A pair has 6
-    such bounds for each next state and 9 for its reward, so ``d = delta / (S A (6 S + 9))``.
+       - ``n kl(p, x) <= log(1 / (d w)) + log(pi n / 2) / 2 + c``, where kl is the divergence of
+         two coins, and c = 1/8 is enough for all whole numbers of ones, c = 1/2 for all sums;
+       - if all samples were 0, ``x <= 1 - (d w)^(1/n)``, and likewise at 1.
+
+       For a chance, w = 1/2 lies on 0 and 1/2 on the rest. For a reward, 1/3 lies on either end.
+    2. *One next state.* If a pair has led to the same state n times, the chance of that state is at
+       least ``d^(1/(n-1))``. (A state of chance x contradicts this from the least n on for which
+       ``x^(n-1) < d``. It gets so far with chance ``x^n < d x``, and over all states that is d.)
+    3. *Empirical Bernstein*, for rewards: ``|p - x| <= sqrt(2 V l / n) + 3 l / n``, where V is the
+       empirical variance and ``l = eta log(log(eta n) log(eta^2 n) / (log(eta)^2 d))`` with
+       ``eta = 1.12`` (Audibert, Munos and Szepesvari 2009; time is peeled into stretches that grow
+       by the factor eta). It takes three bounds of level d.
+
+    A pair has the level ``delta / (S A)``: 0.6 of it for bound 2, 0.2 for the mixtures of the
+    chances, divided equally among the S next states, 0.15 for that of the reward and 0.05 for
+    bound 3. The ends of a chance solve the mixture's inequality with kl replaced by a
+    lower bound that makes it quadratic and is at most a few percent too wide.
 
     The plan is extended value iteration on these intervals, but each pair moves only to states it
     has seen, to the best state, and to as many others, best first, as needed for what is left out
@@ -67,7 +73,7 @@ class TimeUniform:
     >>> counts = Counts([[40], [90]], [[[30, 10]], [[0, 90]]], [[10], [80]], [[10], [80]])
     >>> found = TimeUniform().intervals(counts, t=131, delta=0.05)
     >>> found.highest_chances[:, 0].round(3)
-    array([[0.981, 0.58 ],
+    array([[0.959, 0.583],
            [0.072, 1.   ]])
     >>> TimeUniform().plan(counts, t=131, delta=0.05).converged
     True
@@ -77,7 +83,7 @@ class TimeUniform:
         self, counts: Counts, t: int, delta: float, *, n_observations: int | None = None
     ) -> Intervals:
         """Return all intervals; they depend neither on ``t`` nor on ``n_observations``."""
-        doubt = doubt_per_bound(counts, t, delta)
+        doubt = doubt_per_pair(counts, t, delta)
         n_states, n_actions = counts.visits.shape
         matrix: Any = counts.transitions
         moves = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
@@ -100,7 +106,7 @@ class TimeUniform:
         objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
-        doubt = doubt_per_bound(counts, t, delta, objective)
+        doubt = doubt_per_pair(counts, t, delta)
         sums, squares = counts.reward_sums, counts.reward_squares
         rewards = highest_rewards(counts.visits, sums, squares, doubt)
         arrivals = gather(outcomes(counts, objective), objective=objective)
@@ -110,12 +116,11 @@ class TimeUniform:
         )
 
 
-def doubt_per_bound(counts: Counts, t: int, delta: float, objective: Objective = AVERAGE) -> float:
-    """Return log(1 / d), where d is the chance that one of the bounds may fail."""
+def doubt_per_pair(counts: Counts, t: int, delta: float) -> float:
+    """Return log(1 / d), where d is the chance that any bound on one pair may fail."""
     _, delta = checked(t, delta)
     n_states, n_actions = counts.visits.shape
-    n_outcomes = n_states + (0 if objective.is_average else 1)
-    return log(n_states * n_actions * (6 * n_outcomes + 9) / delta)
+    return log(n_states * n_actions / delta)
 
 
 @kernel
@@ -128,11 +133,7 @@ def highest_rewards(
         for a in range(visits.shape[1]):
             n = float(visits[s, a])
             if n > 0.0:
-                mean = sums[s, a] / n
-                allowed = radii(n, doubt)
-                variance = max(0.0, squares[s, a] / n - mean * mean)
-                width = np.sqrt(2.0 * variance * allowed.peeled) + 3.0 * allowed.peeled
-                highs[s, a] = min(mean + width, upper_end(mean, allowed))
+                highs[s, a] = highest_mean(n, sums[s, a], squares[s, a], doubt)
     return highs
 
 
@@ -144,9 +145,8 @@ def chance_ends(moves: NDArray[np.int64], doubt: float) -> tuple[Floats, Floats]
         for a in range(moves.shape[1]):
             n = float(moves[s, a].sum())
             if n > 0.0:
-                allowed = radii(n, doubt)
+                allowed = chance_radii(n, moves.shape[2], doubt)
                 for following in range(moves.shape[2]):
-                    p = moves[s, a, following] / n
-                    lows[s, a, following] = lower_end(p, allowed)
-                    highs[s, a, following] = upper_end(p, allowed)
+                    low, high = ends(moves[s, a, following] / n, allowed)
+                    lows[s, a, following], highs[s, a, following] = low, high
     return lows, highs
