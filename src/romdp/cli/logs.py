@@ -69,6 +69,23 @@ def fit_command(
             help="Column that is true where an episode ended for good.",
         ),
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            help="What is good: average (per step), episodic, or a discount such as 0.99.",
+            show_default="episodic with --terminated, else average",
+        ),
+    ] = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option(
+            "--propensity",
+            metavar="COLUMN",
+            help="Column of the probability with which the action was chosen.",
+            show_default="estimated",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -159,6 +176,8 @@ def fit_command(
             seed=seed,
             reward_law=reward_law,
             terminated=terminated,
+            objective=objective,
+            propensity=propensity,
             holdout=holdout,
             ends=ends,
             sort=sort,

@@ -228,7 +228,7 @@ def _answer(
     margins = np.append(model.log_odds, np.nan)[found]
     unknown = states < 0
     unplaced.add(codes[unknown], [*names, None])
-    actions = names_column(tuple(model.action_names[a] for a in model.policy))
+    actions = names_column(tuple(model.action_names[a] for a in model.safe_policy.argmax(axis=1)))
     chosen = actions.take(pa.array(np.where(unknown, 0, states), mask=unknown))
     for name, values in zip(
         ADDED,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +21,8 @@ from romdp.data.trajectory import Trajectory
 from romdp.encoding.encoder import Encoder
 from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
 from romdp.logs.model.latent import LatentModel, build
+from romdp.logs.model.safety import judge
+from romdp.logs.parting import part
 from romdp.logs.reading.closing import LogCounts, split_trajectory
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs
@@ -46,6 +49,8 @@ def fit(
     *,
     reward_law: str | None = None,
     terminated: str | None = None,
+    objective: str | float | None = None,
+    propensity: str | None = None,
     holdout: float = 0.2,
     ends: str = "truncated",
     sort: bool = False,
@@ -96,9 +101,17 @@ def fit(
         without them (where rewards are mostly zero and sometimes large, the states would only
         reflect who was lucky).
     terminated
-        The column that is true in the last row of an episode that ended for good: its last step
-        then leads to the start of the next episode. The last step of the others leads nowhere
-        that is known.
+        The column that is true in the last row of an episode that ended for good. For the
+        average reward, its last step then leads to the start of the next episode. The last
+        step of the other episodes leads nowhere that is known. Without an ``episode`` column,
+        the row after such a row begins another episode.
+    objective
+        What the safe policy and ``value_lower`` are about: ``"average"``, the reward per step;
+        ``"episodic"``, the sum until the episode ends (kept finite by a discount of 0.999); or a
+        discount such as 0.99. None: episodic if some episode terminated, else average.
+    propensity
+        The column that holds the probability, in (0, 1], with which the action was chosen. None:
+        the policy behind the log is estimated from how often it chose each action in each state.
     holdout
         Share of episodes set aside to judge the model (at most two million rows); the final
         model then learns from all of them.
@@ -147,6 +160,10 @@ def fit(
     clusterer, name = _clusterer(method, n_states, reward_law)
     whole_number(rare, "rare", 0)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
+    if objective is not None:
+        objective = _objective(objective)
+    if propensity is not None and action is None:
+        raise InvalidInputError("propensity is the probability of an action; name the action, too")
     word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
     columns = decoder = None
     if is_minari(data):
@@ -185,7 +202,7 @@ def fit(
             raise InvalidInputError(
                 "observation is missing: name the column that holds what was seen"
             )
-        columns = Columns(observation, action, reward, episode, order, terminated)
+        columns = Columns(observation, action, reward, episode, order, terminated, propensity)
         log = count_logs(
             data,
             columns,
@@ -208,6 +225,8 @@ def fit(
         delta=delta,
         rare=rare,
         stage=stage,
+        part_states=n_states is None and reward is not None,
+        objective=objective or ("episodic" if terminated is not None and log.ends else "average"),
     )
     settings = {
         "seed": str(seed),
@@ -235,6 +254,8 @@ def fit_counts(
     delta: float = 0.05,
     rare: int = 30,
     stage: Callable[[str], object] | None = None,
+    part_states: bool = True,
+    objective: str | float = "average",
 ) -> LatentModel:
     """Fit a model to a log that was counted; see `fit`."""
     seed_sequence(seed)
@@ -253,6 +274,8 @@ def fit_counts(
             better, error = compare_next(log.counts, other, first, log.held_out)
             if better > 2 * error:
                 clusterer, first, name = blind, other, name + _ALONE
+        if part_states and first.n_clusters:
+            first = part(log.counts, None, first)
         if first.n_clusters:
             tell("evaluating on the held-out episodes")
             held_out = evaluate(
@@ -266,6 +289,25 @@ def fit_counts(
     total = log.total
     tell(f"grouping {observations} with all episodes")
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
+    safety = None
+    if partition.n_clusters:
+        if part_states and log.reward_range is not None:
+            tell("parting states that the log does not compare")
+            finer = part(total, log.ends, partition)
+            certainty = np.where(_same_group(finer, partition), certainty, np.nan)
+            partition = finer
+        safety = partial(
+            judge,
+            total,
+            log.ends,
+            log.starts,
+            partition,
+            log.reward_range or (0.0, 0.0),
+            objective,
+            certainty,
+            log.inverse_propensities,
+            seed,
+        )
     return build(
         partition,
         total,
@@ -282,7 +324,29 @@ def fit_counts(
         rare=rare,
         n_rows=log.n_rows,
         n_episodes=log.n_episodes,
+        objective=objective,
+        safety=safety,
     )
+
+
+def _same_group(finer: Partition, partition: Partition) -> Any:
+    """Say which observations still have the company that they had."""
+    return finer.sizes[finer.labels] == partition.sizes[partition.labels]
+
+
+def _objective(value: str | float) -> str | float:
+    if isinstance(value, str) and value in ("average", "episodic"):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0.0 < number < 1.0:
+        raise InvalidInputError(
+            f'objective is {value!r}; pass "average", "episodic", or a discount above 0 and below '
+            "1 such as 0.99"
+        )
+    return number
 
 
 def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from romdp.logs.model.latent import LatentModel
+from romdp.logs.model.table import describe_safety
 
 _TYPICAL = 12  # observations listed with each state
 _DOUBTFUL = 200  # observations listed by how doubtful their placing is
@@ -48,6 +49,10 @@ def _summary(model: LatentModel) -> dict[str, Any]:
         "optimistic_gain": model.optimistic_gain if rewarded else None,
         "pessimistic_gain": model.pessimistic_gain if rewarded else None,
         "cautious_gain": model.cautious_gain if rewarded else None,
+        "objective": model.objective,
+        "value_lower": model.value_lower if rewarded else None,
+        "harm": model.judged.harm if rewarded else None,
+        "safety": describe_safety(model) if rewarded else [],
         "method": model.method,
         "delta": model.delta,
         "rare": model.rare,
@@ -77,6 +82,7 @@ def _state(model: LatentModel, state: int) -> dict[str, Any]:
         "n_observations": int(model.partition.sizes[state]),
         "typical": [str(name) for name in model.typical(state, _TYPICAL)],
         "best_action": str(model.action_names[model.policy[state]]),
+        "safe_action": str(model.action_names[model.safe_policy[state].argmax()]),
         "cautious_action": str(model.action_names[model.cautious_policy[state]]),
         "actions": actions,
     }

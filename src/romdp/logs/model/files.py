@@ -40,6 +40,7 @@ from romdp.encoding.decoder import StateDecoder
 from romdp.logs.model.evaluation import HeldOut, PolicyValue, Prediction
 from romdp.logs.model.independence import PermutationTest
 from romdp.logs.model.latent import LatentModel
+from romdp.logs.model.safety import Safety
 from romdp.planning.confidence import Hoeffding
 
 KIND, VERSION = "latent model", 2
@@ -161,7 +162,8 @@ def _write(model: LatentModel, folder: Path) -> None:
         }
     )
     actions = pa.table({"action": names_column(model.action_names)})
-    arrays = {**model.counts.arrays(), "starts": model.starts}
+    judged = model.judged
+    arrays = {**model.counts.arrays(), "starts": model.starts, "safe_policy": judged.policy}
     new = {name: folder / f"{name}{_NEW}" for name in _TABLES}
     write_atomic(new[_OBSERVATIONS], lambda file: pq.write_table(observations, file))
     write_atomic(new[_ACTIONS], lambda file: pq.write_table(actions, file))
@@ -182,6 +184,8 @@ def _write(model: LatentModel, folder: Path) -> None:
             "reward_states": confidence.reward_states,
         },
         "delta": model.delta,
+        "objective": model.objective,
+        "safety": {name: getattr(judged, name) for name in (*_BOUNDS, "tries", "missing")},
         "rare": model.rare,
         "n_rows": model.n_rows,
         "n_episodes": model.n_episodes,
@@ -208,6 +212,7 @@ def _numbers(kind: Any, **others: schema.Schema) -> schema.Schema:
     return schema.nullable(schema.record({**some, **others}))
 
 
+_BOUNDS = ("value_lower", "harm", "logged_value")
 _TEST = _numbers(PermutationTest, n_steps=schema.whole(0))
 _MODEL = schema.record(
     {
@@ -242,6 +247,11 @@ _MODEL = schema.record(
         ),
     },
     optional={
+        "objective": schema.anything(),
+        "safety": schema.record(
+            {name: schema.number(infinite=True) for name in _BOUNDS},
+            optional={"tries": schema.whole(0), "missing": schema.text()},
+        ),
         "settings": schema.mapped(schema.anything()),
         "files": schema.record(
             dict.fromkeys(_TABLES, schema.text()), optional={_DECODER: schema.text()}
@@ -326,7 +336,7 @@ def _build(
     actions: Any,
     verified: bool,
 ) -> LatentModel:
-    starts = arrays.pop("starts")
+    starts, safe = arrays.pop("starts"), arrays.pop("safe_policy", None)
     labels = _array(observations, "state", np.int64)
     partition = Partition(labels)
     counts = Counts.from_arrays(arrays)
@@ -351,6 +361,8 @@ def _build(
         columns=facts["columns"],
         settings=facts.get("settings", {}),
         verified=verified,
+        objective=_objective(facts.get("objective", "average")),
+        safety=_safety(facts.get("safety"), safe),
     )
     agree = {
         "states": np.array_equal(partition.labels, labels),
@@ -361,11 +373,40 @@ def _build(
         "certainty": not ((model.certainty < 0) | (model.certainty > 1)).any(),
         "reward_range": low_high is None or low_high[0] <= low_high[1],
         "delta": 0 < model.delta < 1,
+        "safe_policy": safe is None or _are_laws(safe, counts.visits.shape),
     }
     wrong = [name for name, right in agree.items() if not right]
     if wrong or (starts < 0).any():
         raise ValueError(f"its files do not belong together ({', '.join(wrong) or 'starts'})")
     return model
+
+
+def _safety(facts: dict[str, Any] | None, policy: Any) -> Safety | None:
+    if facts is None or policy is None:
+        return None
+    numbers = {name: float(facts[name]) for name in _BOUNDS}
+    return Safety(
+        policy=freeze(policy),
+        tries=facts.get("tries", 0),
+        missing=facts.get("missing", ""),
+        **numbers,
+    )
+
+
+def _objective(value: Any) -> str | float:
+    if value in ("average", "episodic") or (isinstance(value, float) and 0 < value < 1):
+        kept: str | float = value
+        return kept
+    raise ValueError(f"objective is {value!r}")
+
+
+def _are_laws(policy: Any, shape: tuple[int, ...]) -> bool:
+    return (
+        policy.shape == shape
+        and policy.dtype == np.float64
+        and bool((policy >= 0).all())
+        and bool(np.allclose(policy.sum(axis=1), 1.0, rtol=0, atol=1e-9))
+    )
 
 
 def _grouped(visits: Any, labels: Any) -> Any:

@@ -1,8 +1,9 @@
 """`LatentModel`: the few hidden states behind the observations of a log, and what to do in them."""
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import Seed, generator
 from romdp.core.validation import choice, freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -19,6 +21,7 @@ from romdp.exact.mdp import MDP
 from romdp.logs.model.checks import Check, check_model
 from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
 from romdp.logs.model.evaluation import HeldOut
+from romdp.logs.model.safety import Safety, judge
 from romdp.planning.confidence import Hoeffding
 
 if TYPE_CHECKING:
@@ -73,6 +76,11 @@ class LatentModel:
         states.
     verified : bool
         False for a model that was read from files without checksums, as romdp 0.1 wrote them.
+    objective : str or float
+        What ``safe_policy`` and ``value_lower`` are about: "average", "episodic" or a discount.
+    safety : Safety, or a function that returns it, or None
+        Where ``safe_policy`` and ``value_lower`` come from; use those. None: they are worked out
+        from the counts of the hidden states.
     """
 
     partition: Partition
@@ -95,6 +103,8 @@ class LatentModel:
     settings: Mapping[str, Any] = field(default_factory=dict)
     decoder: StateDecoder | None = None
     verified: bool = True
+    objective: str | float = "average"
+    safety: Safety | Callable[[], Safety] | None = None
 
     @property
     def n_states(self) -> int:
@@ -129,8 +139,58 @@ class LatentModel:
 
     @property
     def policy(self) -> Ints:
-        """The number of the best action in every hidden state, among those that were tried."""
+        """The number of the best action in every hidden state, among those that were tried.
+
+        It maximises the average reward in ``mdp`` and is greedy: an action that was tried once and
+        seemed the best is the best. `act` follows ``safe_policy``.
+        """
         return self._estimate.policy
+
+    @cached_property
+    def judged(self) -> Safety:
+        """What can be promised of the safe policy: bound, chance of harm, what is missing."""
+        if isinstance(self.safety, Safety):
+            return self.safety
+        if self.safety is not None:
+            found = self.safety()
+        else:
+            found = judge(
+                self.counts,
+                None,
+                self.starts,
+                Partition.singletons(self.n_states),
+                self.reward_range or (0.0, 0.0),
+                "average",
+                None,
+                None,
+                0,
+            )
+            missing = "the model does not hold what tells how sure its states are; fit it again"
+            found = replace(found, value_lower=-np.inf, missing=missing)
+        if self.reward_range is None:
+            found = replace(found, value_lower=-np.inf, missing="the log has no rewards")
+        return found
+
+    @property
+    def safe_policy(self) -> Floats:
+        """(n_states, n_actions) probabilities of actions: better than the log where that is sure.
+
+        Every action that was tried often enough may be preferred; the others keep the probability
+        that whoever wrote the log gave them (SPIBB). ``judged.harm`` is the chance that the result
+        is worse than the log's own policy, as far as the log can tell; it is at most 5%.
+        """
+        return self.judged.policy
+
+    @property
+    def value_lower(self) -> float:
+        """A 95% lower bound of what following `act` earns, in the reward's own units.
+
+        Per step for the average objective; else the (discounted) sum of an episode that begins as
+        the log's do. It counts doubt about which observations belong together, about where actions
+        lead and about what they pay. Minus infinity if too much is unknown: ``judged.missing`` then
+        says what is missing and how many rows would do.
+        """
+        return self.judged.value_lower
 
     @property
     def gain(self) -> float:
@@ -246,23 +306,43 @@ class LatentModel:
             )
         return states
 
-    def act(self, observations: Any, unknown: str = "mark") -> Any:
+    def act(self, observations: Any, seed: Seed | None = None, unknown: str = "mark") -> Any:
         """Return the name of the recommended action for each observation, given by name.
 
         Parameters
         ----------
-        observations, unknown
+        observations
+            As for `predict`.
+        seed
+            None: the likeliest action of ``safe_policy``. Otherwise actions are drawn from it, the
+            same ones for the same seed.
+        unknown
             As for `predict`; ``"mark"`` answers None for unknown names.
 
         Returns
         -------
         The action's name, or an array of names (of int64 if all are whole numbers, else of object).
         """
+        if isinstance(seed, str):
+            warnings.warn(
+                "pass unknown by its name; the second argument of act is the seed",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            seed, unknown = None, seed
         observations = self._decoded(observations)
         if _names(observations) is None:
-            return self.act([observations], unknown)[0]
+            return self.act([observations], seed, unknown)[0]
         states = self.predict(observations, unknown)
-        chosen = [None if s < 0 else self.action_names[self.policy[s]] for s in states]
+        if seed is None:
+            actions = self.safe_policy.argmax(axis=1)[states]
+        else:
+            ends = self.safe_policy.cumsum(axis=1)[states]
+            at = generator(seed).random(len(states))[:, None] * ends[:, -1:]
+            actions = (ends <= at).sum(axis=1)
+        chosen = [
+            None if s < 0 else self.action_names[a] for s, a in zip(states, actions, strict=True)
+        ]
         if chosen and all(type(name) is int for name in chosen):
             return np.array(chosen, np.int64)
         answer = np.empty(len(chosen), object)

@@ -91,12 +91,40 @@ def _states(model: "LatentModel") -> list[str]:
     return lines
 
 
+def describe_safety(model: "LatentModel") -> list[str]:
+    """Say in words what the safe policy is, and what it earns at least."""
+    found = model.judged
+    per = per_what(model)
+    what = "it is the policy behind the log"
+    if found.tries:
+        times = "once" if found.tries == 1 else f"{found.tries} times"
+        what = (
+            f"it departs from the policy behind the log only for actions tried at least {times} in "
+            f"a state, and is worse with a chance of {found.harm:.1%}"
+        )
+    if np.isfinite(found.value_lower):
+        bound = f"at least {found.value_lower:.4g} {per} with 95% confidence"
+    else:
+        bound = f"no lower bound, since {found.missing}"
+    return [f"safe policy: {bound}; {what}, which earned {found.logged_value:.4g}"]
+
+
+def per_what(model: "LatentModel") -> str:
+    """Say what values are about."""
+    if model.objective == "average":
+        return "per step"
+    if model.objective == "episodic":
+        return "per episode"
+    return f"per episode, discounted by {model.objective:g} per step,"
+
+
 def _gains(model: "LatentModel") -> list[str]:
     lines = [
         f"best policy: {model.gain:.4g} per step in the fitted model; at least "
         f"{model.pessimistic_gain:.4g} and no policy above {model.optimistic_gain:.4g} inside "
         f"the {1 - model.delta:.0%} widths, given the states",
     ]
+    lines += describe_safety(model)
     value = None if model.held_out is None else model.held_out.value
     if value is not None:
         lines.append(

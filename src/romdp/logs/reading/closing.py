@@ -12,7 +12,7 @@ from romdp.data.counts import Counts
 from romdp.data.tally import DENSE_LIMIT
 from romdp.data.trajectory import Trajectory
 from romdp.data.transitions import add_up
-from romdp.logs.reading.linking import OBSERVATION_BITS, renamed, unpacked
+from romdp.logs.reading.linking import ACTION_BITS, OBSERVATION_BITS, renamed, unpacked
 from romdp.logs.reading.names import Floats, Ints, mix
 from romdp.logs.reading.partial import BLOCK, Partial
 
@@ -38,6 +38,11 @@ class LogCounts:
         The smallest and the largest reward, in their own units; None without rewards.
     n_rows, n_episodes : int
         How many there were, the held-out ones included.
+    ends : Counts or None
+        The steps that ended an episode for good, held-out ones included, counted once more: their
+        visits, and the restarts that their transitions lead to. None if no such step is known.
+    inverse_propensities : ndarray, shape (n_observations, n_actions), or None
+        Sums of 1 / propensity over all rows, if the log has a column of propensities.
     """
 
     counts: Counts
@@ -48,6 +53,8 @@ class LogCounts:
     reward_range: tuple[float, float] | None
     n_rows: int
     n_episodes: int
+    ends: Counts | None = None
+    inverse_propensities: Floats | None = None
 
     @property
     def total(self) -> Counts:
@@ -81,6 +88,14 @@ def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = Fals
     first[held] = seen[begins]
     following = _successors(first, _ended(partial, ends))
 
+    last = partial.episodes.last[: len(first)].copy()
+    finals = np.append(begins[1:], len(seen))[: len(held)] - 1
+    last[held] = (seen[finals] << ACTION_BITS) | done[finals]
+    counted_ends: Counts | None = None
+    if settings.has_episodes:
+        seen_last, done_last, paid_last = partial.last_rewards()
+        rewards = (new_observation[seen_last], new_action[done_last], (paid_last - low) / span)
+        counted_ends = _count_ends(last, following, new_observation, new_action, n_actions, rewards)
     keys, counts = _closed(partial, following)
     keys = renamed(keys, new_observation, new_action)
     at, acts = unpacked(keys >> OBSERVATION_BITS)
@@ -112,7 +127,8 @@ def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = Fals
             n_observations=n_observations,
             n_actions=n_actions,
         )
-    starts = first if settings.columns.episode is not None else first[:1]
+    starts = first if settings.has_episodes else first[:1]
+    inverse = partial.inverse_propensities
     return LogCounts(
         counts=counted,
         held_out=held_out,
@@ -121,7 +137,9 @@ def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = Fals
         action_names=action_names,
         reward_range=reward_range,
         n_rows=partial.n_rows,
-        n_episodes=len(partial.episodes) if settings.columns.episode is not None else 1,
+        n_episodes=len(partial.episodes) if settings.has_episodes else 1,
+        ends=counted_ends,
+        inverse_propensities=None if inverse is None else freeze(inverse[at_old]),
     )
 
 
@@ -151,7 +169,7 @@ def _ended(partial: Partial, ends: str) -> NDArray[np.bool_]:
     """Say after which episodes the log goes on with the next one."""
     n_episodes = len(partial.episodes)
     columns = partial.settings.columns
-    if columns.episode is None:  # blocks of one long episode
+    if not partial.settings.has_episodes:  # blocks of one long episode
         return np.arange(n_episodes) < n_episodes - 1
     if columns.terminated is not None:
         return partial.episodes.over[:n_episodes]
@@ -179,6 +197,36 @@ def _closed(partial: Partial, following: Ints) -> tuple[Ints, Ints]:
     return add_up(
         np.concatenate([keys, ends]),
         np.concatenate([counts, np.ones(len(ends), np.int64)]),
+    )
+
+
+def _count_ends(
+    last: Ints,
+    following: Ints,
+    new_observation: Ints,
+    new_action: Ints,
+    n_actions: int,
+    rewards: tuple[Ints, Ints, Floats],
+) -> Counts | None:
+    """Count the last rows of the episodes that ended for good; None if there are none."""
+    ended = (last >= 0) & (following >= 0)
+    if not ended.any():
+        return None
+    n_observations = len(new_observation)
+    seen, done = unpacked(last[ended])
+    cells = new_observation[seen] * n_actions + new_action[done]
+    keys, counts = np.unique(
+        cells * n_observations + new_observation[following[ended]], return_counts=True
+    )
+    size = n_observations * n_actions
+    paying, paid = rewards[0] * n_actions + rewards[1], np.clip(rewards[2], 0.0, 1.0)
+    return Counts.from_cells(
+        n_observations,
+        n_actions,
+        np.bincount(cells, minlength=size),
+        (keys, counts),
+        np.bincount(paying, paid, size).astype(np.float64),
+        np.bincount(paying, paid**2, size).astype(np.float64),
     )
 
 

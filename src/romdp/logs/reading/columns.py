@@ -38,6 +38,8 @@ class Columns:
     terminated
         True (or 1) in the last row of an episode that ended for good, so that the next step
         began another one; None if nothing tells.
+    propensity
+        With what probability, in (0, 1], the action was chosen; None if nobody noted it.
     """
 
     observation: str
@@ -46,6 +48,7 @@ class Columns:
     episode: str | None = None
     order: str | None = None
     terminated: str | None = None
+    propensity: str | None = None
 
     def __post_init__(self) -> None:
         roles: dict[str, str] = {}
@@ -68,7 +71,7 @@ class Columns:
         """What to read."""
         names = tuple(c for c in (self.observation, self.action, self.episode) if c is not None)
         others = () if self.terminated is None else (self.terminated,)
-        numbers = () if self.reward is None else (self.reward,)
+        numbers = tuple(c for c in (self.reward, self.propensity) if c is not None)
         return Wanted(names, numbers, self.order, others)
 
     def check(self, types: dict[str, Any], label: str) -> dict[str, str]:
@@ -92,6 +95,11 @@ class Columns:
             raise InvalidInputError(
                 f"column {self.reward!r} of {label} holds {types[self.reward]}, so it cannot be "
                 "the reward; pass a column of numbers"
+            )
+        if self.propensity is not None and kinds[self.propensity] not in _NUMBERS:
+            raise InvalidInputError(
+                f"column {self.propensity!r} of {label} holds {types[self.propensity]}, so it "
+                "cannot be the propensity; pass a column of numbers above 0 and up to 1"
             )
         if self.order is not None and kinds[self.order] not in _ORDERS:
             raise InvalidInputError(
@@ -166,6 +174,21 @@ def numbers(batch: Any, column: str, place: Place) -> Floats:
     if bad.any():
         row = int(np.argmax(bad))
         raise place.error(row, column, f"{values[row]} is not a finite number")
+    return values
+
+
+def propensities(batch: Any, column: str, place: Place) -> Floats:
+    """Read a column of probabilities in (0, 1]."""
+    values = numbers(batch, column, place)
+    bad = (values <= 0) | (values > 1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise place.error(
+            row,
+            column,
+            f"{values[row]:g} cannot be the probability of an action that was taken; propensities "
+            "lie in (0, 1]",
+        )
     return values
 
 

@@ -86,6 +86,11 @@ def count_logs(
     choice(ends, "ends", ENDS)
     if sort and columns.order is None:
         raise InvalidInputError("sort=True needs an order column to sort by; name it as order")
+    if sort and columns.terminated is not None and columns.episode is None:
+        raise InvalidInputError(
+            "sort=True needs an episode column: without one, episodes are told apart by the rows "
+            "that end them, which must be in order already"
+        )
     if ends != "truncated" and columns.terminated is not None:
         raise InvalidInputError(
             f"column {columns.terminated!r} tells how episodes end; leave ends out"
@@ -107,10 +112,15 @@ def count_logs(
         from romdp.logs.reading.cluster import STRETCHES_PER_WORKER, count_on_cluster
 
         n_stretches = STRETCHES_PER_WORKER * max(1, len(client.scheduler_info()["workers"]))
+        if columns.episode is None and columns.terminated is not None:
+            n_stretches = 1  # where an episode begins is known only by the rows before
         stretches = share_out(pieces, n_stretches, columns.episode is not None)
         parts = [count_on_cluster(client, stretches, settings, batch_rows)]
     else:
-        stretches = share_out(pieces, _n_workers(workers), columns.episode is not None)
+        n_workers = _n_workers(workers)
+        if columns.episode is None and columns.terminated is not None:
+            n_workers = 1  # where an episode begins is known only by the rows before
+        stretches = share_out(pieces, n_workers, columns.episode is not None)
         parts = _in_parallel(
             [(part, settings, row, batch_rows, progress) for part, row in stretches]
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.data.tally import Tally
 from romdp.data.transitions import add_up
-from romdp.logs.reading.columns import Columns, Place, flags, numbers, ordered
+from romdp.logs.reading.columns import Columns, Place, flags, numbers, ordered, propensities
 from romdp.logs.reading.episodes import Episodes
 from romdp.logs.reading.linking import (
     ACTION_BITS,
@@ -75,6 +75,11 @@ class LogSettings:
     max_observations: int = 1_000_000
     max_actions: int = 10_000
 
+    @property
+    def has_episodes(self) -> bool:
+        """Whether the log is made of episodes, named or told apart by their ends."""
+        return self.columns.episode is not None or self.columns.terminated is not None
+
 
 class Partial:
     """Counts of a stretch of a log; see the module."""
@@ -95,6 +100,9 @@ class Partial:
         self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
         self._orders = Orders(str(columns.order))
         self._seed_word = mix(np.array([settings.seed]))[0]
+        self._inverse: Floats | None = None if columns.propensity is None else np.zeros((0, 0))
+        self._n_ended = 0
+        self._last_rewards: list[tuple[Ints, Ints, Floats]] = []  # of the steps that ended episodes
 
     # ---------------------------------------------------------------- rows in
 
@@ -115,7 +123,7 @@ class Partial:
         rows = self.read(batch, place)
         whose = self._blocks(row, batch.num_rows) if rows.whose is None else rows.whose
         if rows.order is not None:
-            who = np.zeros_like(whose) if rows.whose is None else whose
+            who = whose if self.settings.columns.episode is not None else np.zeros_like(whose)
             self._orders.check(who, rows.order, max(1, len(self.episodes)), place)
         late = self.mark_ends(whose, rows.terminated)
         if late >= 0:
@@ -141,9 +149,44 @@ class Partial:
             whose = table[found.codes]
         order = None if columns.order is None else ordered(batch, columns.order, place)
         terminated = None
-        if columns.terminated is not None and whose is not None:
+        if columns.terminated is not None:
             terminated = flags(batch, columns.terminated, place)
+            if whose is None:
+                whose = self._told_apart(terminated)
+            self._last_rewards.append((seen[terminated], done[terminated], paid[terminated]))
+        if columns.propensity is not None:
+            self._note_propensities(seen, done, propensities(batch, columns.propensity, place))
         return Batch(seen, done, paid, whose, order, terminated)
+
+    def _told_apart(self, terminated: NDArray[np.bool_]) -> Ints:
+        """Give numbers to episodes without names: each begins after the end of the last."""
+        before = self._n_ended + np.cumsum(terminated) - terminated
+        self._n_ended = int(before[-1]) + int(terminated[-1])
+        here = np.arange(before[0], before[-1] + 1)
+        numbers: Ints = self.episodes.number(mix(here))[before - before[0]]
+        return numbers
+
+    def last_rewards(self) -> tuple[Ints, Ints, Floats]:
+        """Return observation, action and reward of every row that ended its episode."""
+        if not self._last_rewards:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        seen, done, paid = (np.concatenate(part) for part in zip(*self._last_rewards, strict=True))
+        return seen, done, paid
+
+    def _note_propensities(self, seen: Ints, done: Ints, chances: Floats) -> None:
+        assert self._inverse is not None
+        self._inverse = self.inverse_propensities
+        assert self._inverse is not None
+        np.add.at(self._inverse, (seen, done), 1.0 / chances)
+
+    @property
+    def inverse_propensities(self) -> Floats | None:
+        """Sums of 1 / propensity of all pairs so far, if the log tells propensities."""
+        if self._inverse is None or self._inverse.shape == self.sizes:
+            return self._inverse
+        wide = np.zeros(self.sizes)
+        wide[: len(self._inverse), : self._inverse.shape[1]] = self._inverse
+        return wide
 
     def mark_ends(self, whose: Ints, terminated: NDArray[np.bool_] | None) -> int:
         """Note which episodes are over; return the first row that comes after an end, or -1.
@@ -268,6 +311,14 @@ class Partial:
         for seen, done, paid, whose in other._held:
             self._hold(observations[seen], actions[done], paid, episodes[whose])
         self.n_rows += other.n_rows
+        self._last_rewards += [
+            (observations[seen], actions[done], paid) for seen, done, paid in other._last_rewards
+        ]
+        theirs = other.inverse_propensities
+        if theirs is not None:
+            self._inverse = self.inverse_propensities
+            assert self._inverse is not None
+            self._inverse[np.ix_(observations, actions)] += theirs
         self._lower_limit()
         return self
 

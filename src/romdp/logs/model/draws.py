@@ -1,0 +1,372 @@
+"""What the world behind a log may be like: draws that agree with the log.
+
+A draw doubts three things: which observations belong to a hidden state (those that may not are a
+state of their own in some draws), where each action leads (Dirichlet), and what it pays (normal).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.sparse.linalg import splu
+from scipy.special import gammaln
+
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.logs.parting import doubts, moves_and_ends
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+EPISODIC = 0.999
+"""The discount that keeps the sum over an episode finite."""
+
+_AVERAGE = 1.0 - 1e-6  # a discount so close to one that it gives the average per step
+_NEIGHBOURS = np.geomspace(1e-3, 100.0, 51)  # weights of other actions that are compared
+_TRIED = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)  # tries after which surprises are counted
+_SMALL = 100  # states whose laws are kept as an array
+_NEGLIGIBLE = 1e-3  # doubt that is no doubt
+
+
+def discount_of(objective: str | float) -> float:
+    """Return the discount that stands for an objective."""
+    if objective == "average":
+        return _AVERAGE
+    return EPISODIC if objective == "episodic" else float(objective)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """One thing that the world may be.
+
+    Attributes
+    ----------
+    moves : ndarray, shape (n_states * n_actions, n_states), or sparse
+        Where pairs lead; what is missing from one is the chance that the episode ends.
+    rewards : ndarray, shape (n_states, n_actions)
+        Mean rewards in their own units.
+    starts : ndarray, shape (n_states,)
+        Where episodes begin.
+    discount : float
+        The weight of the next step.
+    restarts : bool
+        Whether another episode follows an end.
+    unknown : ndarray of bool, shape (n_states, n_actions)
+        Pairs of which the log says nothing.
+    """
+
+    moves: Any
+    rewards: Floats
+    starts: Floats
+    discount: float
+    restarts: bool
+    unknown: NDArray[np.bool_]
+
+    def values(self, policy: Floats, rewards: Floats | None = None) -> Floats:
+        """Return the discounted sum from every state under a policy (probabilities by state)."""
+        earned = (policy * (self.rewards if rewards is None else rewards)).sum(axis=1)
+        matrix = self._chain(policy)
+        lost = self.discount * (1.0 - np.asarray(matrix.sum(axis=1)).ravel())
+        right = np.column_stack([earned, np.maximum(0.0, lost)]) if self.restarts else earned
+        n_states = len(earned)
+        if isinstance(matrix, np.ndarray):
+            found = np.linalg.solve(np.eye(n_states) - self.discount * matrix, right)
+        else:
+            system = scipy.sparse.eye_array(n_states) - self.discount * matrix
+            found = splu(scipy.sparse.csc_array(system)).solve(right)
+        if not self.restarts:
+            return np.asarray(found)
+        # An end leads to the starts: a correction of rank one.
+        plain, again = found.T
+        before = self.starts @ plain / max(1e-300, 1.0 - self.starts @ again)
+        return np.asarray(plain + again * before)
+
+    def _chain(self, policy: Floats) -> Any:
+        n_states, n_actions = policy.shape
+        if isinstance(self.moves, np.ndarray):
+            return np.einsum("sa,sat->st", policy, self.moves.reshape(n_states, n_actions, -1))
+        table = self.moves.tocoo()
+        weight = policy.ravel()[table.row] * table.data
+        used = weight > 0
+        cells = (table.row[used] // n_actions, table.col[used])
+        return scipy.sparse.csr_array((weight[used], cells), (n_states, n_states))
+
+    def value(self, policy: Floats) -> float:
+        """Return what a policy earns: per step for the average, else from the starts."""
+        total = float(self.starts @ self.values(policy))
+        return total * (1.0 - self.discount) if self.discount == _AVERAGE else total
+
+    def chance_of_unknown(self, policy: Floats) -> float:
+        """Return the chance of ever choosing a pair of which nothing is known."""
+        chosen = (policy * self.unknown).sum(axis=1)
+        if not chosen.any():
+            return 0.0
+        goes = np.repeat(chosen == 0, policy.shape[1]).astype(np.float64)[:, None]
+        moves = (
+            self.moves * goes if isinstance(self.moves, np.ndarray) else self.moves.multiply(goes)
+        )
+        until = replace(self, moves=moves, discount=min(self.discount, EPISODIC), restarts=False)
+        return float(self.starts @ until.values(policy, chosen[:, None] * np.ones(policy.shape)))
+
+
+class _Grouped(NamedTuple):
+    """What the log says of the states of one grouping."""
+
+    moved: Any
+    ended: Any
+    visits: Any
+    rewards: list[list[Any]]  # number, sum and squares: of moves, then of ends
+    starts: Any
+    origin: Ints
+    surprises: "Surprises"
+
+
+class Draws:
+    """Draws worlds that agree with a log.
+
+    Parameters
+    ----------
+    counts, ends
+        Counts of the observations, and those of the steps that ended episodes; see `LogCounts`.
+    starts
+        How many episodes began with each observation.
+    partition
+        The hidden states.
+    reward_range
+        The rewards that stand for 0 and 1.
+    objective
+        "average", "episodic" or a discount.
+    certainty
+        The probability of each observation's state, as far as the method tells.
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        ends: Counts | None,
+        starts: Ints,
+        partition: Partition,
+        reward_range: tuple[float, float],
+        objective: str | float,
+        certainty: Floats | None = None,
+    ) -> None:
+        self.counts, self.ends, self.partition = counts, ends, partition
+        self.discount = discount_of(objective)
+        self.average = objective == "average"
+        self.low, high = reward_range
+        self.span = high - self.low if high > self.low else 1.0
+        self.moves, self.ended = moves_and_ends(counts, ends)
+        weights = counts.visits.sum(axis=1) if self.average or not starts.sum() else starts
+        self.starts = weights.astype(np.float64)
+        self.doubt = doubts(counts, ends, partition, certainty)
+        self.doubtful = np.flatnonzero((self.doubt > _NEGLIGIBLE) & (partition.labels >= 0))
+        self._states = self._group(partition.labels)
+
+    def best_guess(self) -> World:
+        """Return the most likely world."""
+        return self._world(self._states, None)
+
+    def draw(self, rng: np.random.Generator, *, regroup: bool = True) -> tuple[World, Ints]:
+        """Draw a world, and the hidden state behind each of its states."""
+        grouped = self._states
+        apart = self.doubtful[rng.random(len(self.doubtful)) < self.doubt[self.doubtful]]
+        if regroup and len(apart):
+            labels = self.partition.labels.copy()
+            labels[apart] = self.partition.n_clusters + np.arange(len(apart))
+            grouped = self._group(labels)
+        return self._world(grouped, rng), grouped.origin
+
+    def _group(self, labels: Ints) -> _Grouped:
+        placed = np.flatnonzero(labels >= 0)
+        _, states = np.unique(labels[placed], return_inverse=True)
+        n_states = int(states.max()) + 1
+        member = scipy.sparse.csr_array(
+            (np.ones(len(placed)), (states, placed)), (n_states, len(labels))
+        )
+        eye = scipy.sparse.eye_array(self.counts.n_actions)
+        moved = scipy.sparse.kron(member, eye, format="csr") @ self.moves @ member.T
+        counts, ends = self.counts, self.ends
+        total: list[Any] = [
+            member @ x for x in (counts.visits, counts.reward_sums, counts.reward_squares)
+        ]
+        rewards = [total]
+        if ends is not None and ends.reward_squares.any():
+            last: list[Any] = [
+                member @ x for x in (ends.visits, ends.reward_sums, ends.reward_squares)
+            ]
+            first = [np.maximum(0.0, x - y) for x, y in zip(total, last, strict=True)]
+            rewards = [first, last]
+        origin = np.empty(n_states, np.int64)
+        origin[states] = self.partition.labels[placed]
+        moved, ended = scipy.sparse.csr_array(moved), np.asarray(member @ self.ended)
+        return _Grouped(
+            moved,
+            ended,
+            total[0],
+            rewards,
+            member @ self.starts,
+            origin,
+            Surprises(moved, ended),
+        )
+
+    def _world(self, found: _Grouped, rng: np.random.Generator | None) -> World:
+        n_states, n_actions = found.visits.shape
+        known = np.asarray(found.moved.sum(axis=1)).ravel().reshape(found.visits.shape)
+        unknown = known + found.ended == 0
+        starts = found.starts
+        outcomes = found.surprises.guess() if rng is None else found.surprises.draw(rng)
+        if rng is not None:
+            starts = rng.standard_gamma(np.maximum(starts, 1e-9)) * (starts > 0)
+        starts = starts / starts.sum()
+        totals = np.asarray(outcomes.sum(axis=1)).ravel()
+        shares = scipy.sparse.diags_array(1.0 / np.where(totals > 0, totals, 1.0)) @ outcomes
+        shares = scipy.sparse.csc_array(shares)
+        laws = scipy.sparse.csr_array(shares[:, :n_states])
+        ending = shares[:, [n_states]].toarray().reshape(n_states, n_actions)
+        means = _mean_rewards(found, ending, rng)
+        laws, means = _guess_unknown(laws, means, unknown, found.visits, rng)
+        if n_states <= _SMALL:
+            laws = laws.toarray()
+        means = self.low + self.span * means
+        return World(laws, means, starts, self.discount, self.average, unknown)
+
+
+def _tallies(member: Any, counts: Counts) -> list[Any]:
+    return [member @ x for x in (counts.visits, counts.reward_sums, counts.reward_squares)]
+
+
+class Surprises:
+    """How much of what may follow a pair was not seen yet, learned from all pairs.
+
+    Parameters
+    ----------
+    moved, ended
+        Where the pairs led (sparse, one row per pair) and how often each ended an episode.
+
+    Notes
+    -----
+    A pair that was tried N times tells how often the (n + 1)-th try, n < N, showed something new:
+    the mean over all orders of its tries. The mean over pairs is u(n), and a pair tried n times
+    gets the weight w(n) = n u(n) / (1 - u(n)) on what it has not shown. What the other actions of
+    the same state led to counts, too, with the weight under which the pairs are most probable.
+    """
+
+    def __init__(self, moved: Any, ended: Floats) -> None:
+        n_states = moved.shape[1]
+        n_actions = moved.shape[0] // n_states
+        last = scipy.sparse.csr_array(ended.reshape(-1, 1))
+        outcomes = scipy.sparse.csr_array(scipy.sparse.hstack([moved, last]))
+        self.outcomes = outcomes
+        tries = np.asarray(outcomes.sum(axis=1), np.float64).ravel()
+        everywhere = np.asarray(outcomes.sum(axis=0)).ravel()
+        self._everywhere = everywhere / max(1.0, everywhere.sum())
+        self._rows = np.flatnonzero(tries > 0)
+        self._weights = _weights_of_news(outcomes, tries)[self._rows]
+        self.near = _like_neighbours(outcomes, tries, self._everywhere, n_actions)
+
+    def guess(self) -> Any:
+        """Return the expected counts of outcomes, the end as the last one."""
+        return self.outcomes + self.near
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw counts of outcomes such that their shares are draws from Dirichlets."""
+        drawn = scipy.sparse.csr_array(self.outcomes + self.near)
+        drawn.data = rng.standard_gamma(drawn.data)
+        anywhere = rng.choice(len(self._everywhere), len(self._rows), p=self._everywhere)
+        news = rng.standard_gamma(self._weights)
+        return drawn + scipy.sparse.csr_array((news, (self._rows, anywhere)), drawn.shape)
+
+
+def _weights_of_news(outcomes: Any, tries: Floats) -> Floats:
+    """Return the weight w(n) of each pair; see `Surprises`."""
+    total = np.repeat(tries, np.diff(outcomes.indptr))
+    news = []
+    for n in _TRIED:
+        c, size = outcomes.data[total > n], total[total > n]
+        others = np.maximum(size - c, n)
+        chance = gammaln(others + 1) - gammaln(others - n + 1)
+        chance += gammaln(size - n + 1) - gammaln(size + 1)
+        never = np.where(size - c >= n, np.exp(chance), 0.0)  # seen in the first n tries
+        fresh = float((never * c / (size - n)).sum())
+        news.append((fresh + 0.5 / (n + 1)) / (np.count_nonzero(tries > n) + 1.0))
+    new = np.minimum.accumulate(np.clip(news, 1e-12, 0.9))
+    weights = np.log(np.array(_TRIED) * new / (1.0 - new))
+    found: Floats = np.exp(np.interp(np.log(np.maximum(tries, 1.0)), np.log(_TRIED), weights))
+    return found
+
+
+def _like_neighbours(outcomes: Any, tries: Floats, everywhere: Floats, n_actions: int) -> Any:
+    """Return what the other actions of a state say about each pair, with a fitted weight."""
+    n_states = outcomes.shape[0] // n_actions
+    groups = scipy.sparse.kron(
+        scipy.sparse.eye_array(n_states), np.ones((1, n_actions)), format="csr"
+    )
+    others = scipy.sparse.csr_array(groups.T @ (groups @ outcomes) - outcomes)
+    others.eliminate_zeros()
+    totals = np.asarray(others.sum(axis=1)).ravel()
+    used = np.where((totals > 0) & (tries > 0), 1.0, 0.0) / np.maximum(totals, 1.0)
+    law = scipy.sparse.csr_array(scipy.sparse.diags_array(used) @ others)
+    law.eliminate_zeros()
+    rows = np.repeat(np.arange(len(tries)), np.diff(outcomes.indptr))
+    expected = np.asarray(law[rows, outcomes.indices]).ravel()
+    expected = 0.9 * expected + 0.1 * everywhere[outcomes.indices]
+    some = used[rows] > 0
+    q, n = expected[some], outcomes.data[some]
+    size = tries[used > 0]
+    if not len(size):
+        return law
+    scores = [
+        (gammaln(k * q + n) - gammaln(k * q)).sum() + (gammaln(k) - gammaln(k + size)).sum()
+        for k in _NEIGHBOURS
+    ]
+    return law * float(_NEIGHBOURS[int(np.argmax(scores))])
+
+
+def _mean_rewards(found: _Grouped, ending: Floats, rng: np.random.Generator | None) -> Floats:
+    """Estimate or draw mean rewards; where tries are few, their variance is that of all pairs.
+
+    Where the rewards of last steps are known, a pair pays as often what those do as it ends.
+    """
+    shares = (np.ones_like(ending),) if len(found.rewards) == 1 else (1.0 - ending, ending)
+    means = np.zeros(found.visits.shape)
+    for share, (number, sums, squares) in zip(shares, found.rewards, strict=True):
+        n = np.maximum(number, 1.0)
+        mean = sums / n
+        if rng is not None:
+            within = np.maximum(0.0, squares - number * mean**2)
+            pooled = within.sum() / max(1.0, float((number - 1).clip(0).sum()))
+            error = np.sqrt((within + pooled) / (n + 1.0) / n)
+            mean = np.clip(mean + error * rng.standard_normal(mean.shape), 0.0, 1.0)
+        # A kind of step that was never seen here pays what such steps pay elsewhere.
+        usual = sums.sum() / max(1.0, float(number.sum()))
+        means += share * np.where(number > 0, mean, usual)
+    return np.where(found.visits > 0, means, 0.0)
+
+
+def _guess_unknown(
+    laws: Any,
+    means: Floats,
+    unknown: NDArray[np.bool_],
+    visits: Floats,
+    rng: np.random.Generator | None,
+) -> tuple[Any, Floats]:
+    """Let pairs of which nothing is known be like others: stay or go, and pay, as those do.
+
+    The most likely world takes the worst instead: they stay and pay the least.
+    """
+    rows = np.flatnonzero(unknown.ravel())
+    known = np.flatnonzero(~unknown.ravel())
+    n_states, n_actions = means.shape
+    targets, paid = rows // n_actions, np.zeros(len(rows))
+    if rng is not None and len(known):
+        other = rng.choice(known, len(rows))
+        goes = rng.random(len(rows)) >= np.asarray(laws[other, other // n_actions]).ravel()
+        arrivals = visits.sum(axis=1) / visits.sum()
+        targets = np.where(goes, rng.choice(n_states, len(rows), p=arrivals), targets)
+        paid = means.ravel()[other]
+    means = means.copy()
+    means.ravel()[rows] = np.where(visits.ravel()[rows] > 0, means.ravel()[rows], paid)
+    extra = scipy.sparse.csr_array((np.ones(len(rows)), (rows, targets)), laws.shape)
+    return scipy.sparse.csr_array(laws + extra), means

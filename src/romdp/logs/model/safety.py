@@ -1,0 +1,258 @@
+"""A policy that the log bears out, and what it earns at least.
+
+The policy is that of safe policy improvement with baseline bootstrapping (SPIBB; Laroche,
+Trichelair and des Combes 2019) on the hidden states. An action that was tried often enough in a
+state may be chosen there because it is the best; every other action keeps the probability that
+whoever wrote the log gave it. How often is often enough is decided by draws of what the world may
+be like.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.randomness import Seed, generator
+from romdp.core.text import count
+from romdp.core.validation import freeze
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.logs.model.draws import Draws, World
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVEL = 0.95
+"""The probability with which ``value_lower`` holds."""
+
+HARM = 0.05
+"""The chance of harm that the safe policy may have."""
+
+_STREAM = 4  # of the seed; see `romdp.logs.fitting`
+_TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
+_FIRST, _DRAWS = 30, 200  # draws to choose by, and to judge the choice by
+_CHOICES = 15  # draws in which the choice is repeated
+_LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
+_MOST_SWEEPS = 100
+_ENOUGH = 10  # visits that place an observation as a rule
+
+
+@dataclass(frozen=True, eq=False)
+class Safety:
+    """What can be promised.
+
+    Attributes
+    ----------
+    policy : ndarray, shape (n_states, n_actions)
+        Probabilities of the actions.
+    value_lower : float
+        A 95% lower bound of what the likeliest actions of ``policy`` earn, in units of the reward;
+        minus infinity if too much is unknown.
+    harm : float
+        The chance that ``policy`` earns less than whoever wrote the log.
+    logged_value : float
+        What the policy behind the log earns in the fitted model, in the same units.
+    tries : int
+        How often an action was tried, at least, where the policy prefers it; 0 if the policy is
+        that of the log.
+    missing : str
+        What would have to be known for a bound, and how many rows would do; empty if there is one.
+    """
+
+    policy: Floats
+    value_lower: float
+    harm: float
+    logged_value: float
+    tries: int
+    missing: str = ""
+
+
+def behaviour(counts: Counts, inverse: Floats | None = None) -> Floats:
+    """Estimate the probabilities with which the log chose its actions, for every row of counts.
+
+    Parameters
+    ----------
+    counts
+        Counts of observations or of groups of them.
+    inverse
+        Sums of 1 / propensity over the steps of each pair, if propensities are known. A pair's
+        probability is then its visits divided by that sum.
+    """
+    chances = counts.visits.astype(np.float64)
+    if inverse is not None:
+        chances = np.divide(chances, inverse, out=np.zeros_like(chances), where=inverse > 0)
+    totals = chances.sum(axis=1, keepdims=True)
+    even = np.full(chances.shape, 1.0 / chances.shape[1])
+    return np.where(totals > 0, chances / np.where(totals > 0, totals, 1.0), even)
+
+
+def improve(world: World, baseline: Floats, allowed: NDArray[np.bool_]) -> Floats:
+    """Return the best policy that differs from the baseline only in allowed pairs."""
+    n_states, n_actions = baseline.shape
+    kept = np.where(allowed, 0.0, baseline)
+    free = 1.0 - kept.sum(axis=1)
+    kept[free <= 1e-12] = baseline[free <= 1e-12]
+    choosing = allowed.any(axis=1) & (free > 1e-12)
+    policy = baseline.copy()
+    best = np.full(n_states, -1)
+    for _ in range(_MOST_SWEEPS):
+        values = world.values(policy)
+        after = (world.moves @ values).reshape(n_states, n_actions)
+        if world.restarts:
+            lost = 1.0 - np.asarray(world.moves.sum(axis=1)).ravel().reshape(n_states, n_actions)
+            after = after + np.maximum(0.0, lost) * (world.starts @ values)
+        totals = np.where(allowed, world.rewards + world.discount * after, -np.inf)
+        chosen = totals.argmax(axis=1)
+        states = np.arange(n_states)
+        scale = 1e-9 * max(1.0, float(np.abs(values).max()))
+        same = (best >= 0) & (totals[states, best] >= totals[states, chosen] - scale)
+        chosen = np.where(same, best, chosen)
+        if np.array_equal(chosen[choosing], best[choosing]):
+            break
+        best = chosen
+        policy = np.where(choosing[:, None], kept, baseline)
+        policy[states[choosing], chosen[choosing]] += free[choosing]
+    return policy
+
+
+def likeliest(policy: Floats) -> Floats:
+    """Return the policy that always takes the likeliest action, the first of several."""
+    chosen: Floats = np.eye(policy.shape[1])[policy.argmax(axis=1)]
+    return chosen
+
+
+def judge(
+    counts: Counts,
+    ends: Counts | None,
+    starts: Ints,
+    partition: Partition,
+    reward_range: tuple[float, float],
+    objective: str | float,
+    certainty: Floats | None,
+    inverse_propensities: Floats | None,
+    seed: Seed,
+) -> Safety:
+    """Find the safe policy of a log whose observations were grouped; see `Draws`."""
+    draws = Draws(counts, ends, starts, partition, reward_range, objective, certainty)
+    grouped = counts.group(partition)
+    inverse = inverse_propensities
+    if inverse is not None and not partition.is_identity:
+        placed = partition.labels >= 0
+        total = np.zeros(grouped.visits.shape)
+        np.add.at(total, partition.labels[placed], inverse[placed])
+        inverse = total
+    return make_safe(draws, behaviour(grouped, inverse), grouped.visits, generator(seed, _STREAM))
+
+
+def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Generator) -> Safety:
+    """Choose the safe policy, and bound what its likeliest actions earn.
+
+    Parameters
+    ----------
+    draws
+        Draws worlds.
+    baseline
+        The log's own policy on the hidden states; see `behaviour`.
+    visits
+        Visits of every hidden state and action.
+    rng
+        Draws.
+    """
+    guess = draws.best_guess()
+    policies, tries = [baseline], [0]
+    for enough in _TRIES:
+        policy = improve(guess, baseline, visits >= enough)
+        if not any(np.array_equal(policy, other) for other in policies):
+            policies.append(policy)
+            tries.append(enough)
+    earned = _earned(draws, policies, baseline, _FIRST, rng)
+    bounds = np.quantile(earned.acted, 1.0 - LEVEL, axis=0)
+    bounds += np.quantile(earned.mixed, 1.0 - LEVEL, axis=0)
+    harms = (earned.mixed < earned.logged[:, None] - earned.tolerance).mean(axis=0)
+    harms[0] = 0.0
+    bounds[harms > HARM] = -np.inf
+    best = int(bounds.argmax())
+    judged = _earned(draws, [policies[best]], baseline, _DRAWS, rng, lost=True)
+    harm = float((judged.mixed[:, 0] < judged.logged - judged.tolerance).mean()) if best else 0.0
+    optimism = _optimism(draws, guess, baseline, visits >= tries[best], rng) if best else 0.0
+    lower = float(np.quantile(judged.acted[:, 0], 1.0 - LEVEL)) - optimism
+    missing = ""
+    if np.mean(judged.lost[:, 0] > _LOST) > 1.0 - LEVEL:
+        lower = -np.inf
+        missing = _missing(draws)
+    return Safety(
+        policy=freeze(policies[best]),
+        value_lower=lower,
+        harm=harm,
+        logged_value=guess.value(baseline),
+        tries=tries[best],
+        missing=missing,
+    )
+
+
+def _optimism(
+    draws: Draws,
+    guess: World,
+    baseline: Floats,
+    allowed: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> float:
+    """Return by how much a policy seems better where it was chosen for seeming the best.
+
+    Policies are chosen in drawn worlds, as if these were estimates of the most likely one.
+    """
+    seeming = []
+    for _ in range(_CHOICES):
+        world, _ = draws.draw(rng, regroup=False)
+        world = replace(world, starts=guess.starts)
+        act = likeliest(improve(world, baseline, allowed))
+        seeming.append(world.value(act) - guess.value(act))
+    return max(0.0, float(np.median(seeming)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Earned:
+    acted: Floats  # by draw and policy: of the likeliest actions
+    mixed: Floats  # of the policies themselves
+    lost: Floats  # the chance of meeting what is not known
+    logged: Floats  # of the log's own policy
+
+    @property
+    def tolerance(self) -> float:
+        """Return differences that are rounding."""
+        return 1e-9 * max(1.0, float(np.abs(self.logged).max()))
+
+
+def _earned(
+    draws: Draws,
+    policies: list[Floats],
+    baseline: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    lost: bool = False,
+) -> _Earned:
+    acted, mixed, missed = (np.zeros((n_draws, len(policies))) for _ in range(3))
+    logged = np.zeros(n_draws)
+    for i in range(n_draws):
+        world, origin = draws.draw(rng)
+        logged[i] = world.value(baseline[origin])
+        for j, policy in enumerate(policies):
+            act = likeliest(policy)[origin]
+            acted[i, j] = world.value(act)
+            mixed[i, j] = world.value(policy[origin])
+            if lost:
+                missed[i, j] = world.chance_of_unknown(act)
+    return _Earned(acted, mixed, missed, logged)
+
+
+def _missing(draws: Draws) -> str:
+    seen = draws.counts.visits.sum(axis=1)[draws.doubtful]
+    share = seen.sum() / max(1, draws.counts.n_steps)
+    usual = float(np.median(seen)) if len(seen) else 1.0
+    rows = int(draws.counts.n_steps * max(2.0, _ENOUGH / max(usual, 0.5)))
+    return (
+        f"the hidden state of {count(len(seen), 'observation')} ({share:.1%} of the steps) is "
+        f"doubtful, and half of them were seen at most {usual:.0f} times; some {rows:,} rows of "
+        "the same kind would do"
+    )
