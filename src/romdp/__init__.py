@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from romdp.experiments.tables import load_runs as load_runs
     from romdp.logs import HiddenStates as HiddenStates
     from romdp.logs import apply_model as apply_model
+    from romdp.logs import evaluate as evaluate
     from romdp.logs import fit as fit
     from romdp.logs.model import LatentModel as LatentModel
     from romdp.logs.model import load_model as load_model

@@ -216,19 +216,24 @@ class Draws:
         known = np.asarray(found.moved.sum(axis=1)).ravel().reshape(found.visits.shape)
         unknown = known + found.ended == 0
         starts = found.starts
-        outcomes = found.surprises.guess() if rng is None else found.surprises.draw(rng)
+        outcomes = found.surprises.draw(rng)
         if rng is not None:
             starts = rng.standard_gamma(np.maximum(starts, 1e-9)) * (starts > 0)
         starts = starts / starts.sum()
         totals = np.asarray(outcomes.sum(axis=1)).ravel()
-        shares = scipy.sparse.diags_array(1.0 / np.where(totals > 0, totals, 1.0)) @ outcomes
-        shares = scipy.sparse.csc_array(shares)
-        laws = scipy.sparse.csr_array(shares[:, :n_states])
-        ending = shares[:, [n_states]].toarray().reshape(n_states, n_actions)
-        means = _mean_rewards(found, ending, rng)
-        laws, means = _guess_unknown(laws, means, unknown, found.visits, rng)
-        if n_states <= _SMALL:
-            laws = laws.toarray()
+        per_try = 1.0 / np.where(totals > 0, totals, 1.0)
+        shares: Any
+        laws: Any
+        if isinstance(outcomes, np.ndarray):
+            shares = outcomes * per_try[:, None]
+            laws, ending = shares[:, :n_states], shares[:, n_states]
+        else:
+            shares = scipy.sparse.csc_array(scipy.sparse.diags_array(per_try) @ outcomes)
+            laws = scipy.sparse.csr_array(shares[:, :n_states])
+            ending = shares[:, [n_states]].toarray().ravel()
+        means = _mean_rewards(found, ending.reshape(n_states, n_actions), rng)
+        if unknown.any():
+            laws, means = _guess_unknown(laws, means, unknown, found.visits, rng)
         means = self.low + self.span * means
         return World(laws, means, starts, self.discount, self.average, unknown)
 
@@ -258,24 +263,31 @@ class Surprises:
         n_actions = moved.shape[0] // n_states
         last = scipy.sparse.csr_array(ended.reshape(-1, 1))
         outcomes = scipy.sparse.csr_array(scipy.sparse.hstack([moved, last]))
-        self.outcomes = outcomes
         tries = np.asarray(outcomes.sum(axis=1), np.float64).ravel()
         everywhere = np.asarray(outcomes.sum(axis=0)).ravel()
         self._everywhere = everywhere / max(1.0, everywhere.sum())
         self._rows = np.flatnonzero(tries > 0)
         self._weights = _weights_of_news(outcomes, tries)[self._rows]
-        self.near = _like_neighbours(outcomes, tries, self._everywhere, n_actions)
+        near = _like_neighbours(outcomes, tries, self._everywhere, n_actions)
+        self.expected: Any = scipy.sparse.csr_array(outcomes + near)
+        if n_states <= _SMALL:
+            self.expected = self.expected.toarray()
 
-    def guess(self) -> Any:
-        """Return the expected counts of outcomes, the end as the last one."""
-        return self.outcomes + self.near
+    def draw(self, rng: np.random.Generator | None) -> Any:
+        """Draw counts of outcomes such that their shares are draws from Dirichlets.
 
-    def draw(self, rng: np.random.Generator) -> Any:
-        """Draw counts of outcomes such that their shares are draws from Dirichlets."""
-        drawn = scipy.sparse.csr_array(self.outcomes + self.near)
-        drawn.data = rng.standard_gamma(drawn.data)
+        The end is the last outcome. Without a generator these are the expected counts.
+        """
+        if rng is None:
+            return self.expected
         anywhere = rng.choice(len(self._everywhere), len(self._rows), p=self._everywhere)
         news = rng.standard_gamma(self._weights)
+        if isinstance(self.expected, np.ndarray):
+            drawn = rng.standard_gamma(self.expected)
+            drawn[self._rows, anywhere] += news
+            return drawn
+        drawn = self.expected.copy()
+        drawn.data = rng.standard_gamma(drawn.data)
         return drawn + scipy.sparse.csr_array((news, (self._rows, anywhere)), drawn.shape)
 
 
@@ -368,5 +380,9 @@ def _guess_unknown(
         paid = means.ravel()[other]
     means = means.copy()
     means.ravel()[rows] = np.where(visits.ravel()[rows] > 0, means.ravel()[rows], paid)
+    if isinstance(laws, np.ndarray):
+        laws = laws.copy()
+        laws[rows, targets] += 1.0
+        return laws, means
     extra = scipy.sparse.csr_array((np.ones(len(rows)), (rows, targets)), laws.shape)
     return scipy.sparse.csr_array(laws + extra), means

@@ -30,8 +30,8 @@ HARM = 0.05
 
 _STREAM = 4  # of the seed; see `romdp.logs.fitting`
 _TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
-_FIRST, _DRAWS = 30, 200  # draws to choose by, and to judge the choice by
-_CHOICES = 15  # draws in which the choice is repeated
+_FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
+_CHOICES = 10  # draws in which the choice is repeated
 _LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
 _MOST_SWEEPS = 100
 _ENOUGH = 10  # visits that place an observation as a rule

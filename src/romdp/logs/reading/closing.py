@@ -43,6 +43,8 @@ class LogCounts:
         visits, and the restarts that their transitions lead to. None if no such step is known.
     inverse_propensities : ndarray, shape (n_observations, n_actions), or None
         Sums of 1 / propensity over all rows, if the log has a column of propensities.
+    propensities : ndarray or None
+        Those of the rows of ``held_out``, if all rows were kept.
     """
 
     counts: Counts
@@ -55,6 +57,7 @@ class LogCounts:
     n_episodes: int
     ends: Counts | None = None
     inverse_propensities: Floats | None = None
+    propensities: Floats | None = None
 
     @property
     def total(self) -> Counts:
@@ -139,6 +142,7 @@ def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = Fals
         n_rows=partial.n_rows,
         n_episodes=len(partial.episodes) if settings.has_episodes else 1,
         ends=counted_ends,
+        propensities=np.concatenate(partial.chances)[order] if partial.chances else None,
         inverse_propensities=None if inverse is None else freeze(inverse[at_old]),
     )
 

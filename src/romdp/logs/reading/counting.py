@@ -22,6 +22,7 @@ _Job = tuple[list[Piece], LogSettings, int, int, Callable[[int], object] | None]
 
 _SMALL = 500_000  # rows below which a second worker would only cost
 _MOST_WORKERS = 8
+_ALL = 1.0 - 2.0**-53  # a share of episodes that is all of them
 
 
 def count_logs(
@@ -107,7 +108,7 @@ def count_logs(
     pieces = open_source(data)
     check_columns(pieces, columns)
     if sort:
-        parts = [count_sorted(pieces, settings, batch_rows, progress)]
+        whole = count_sorted(pieces, settings, batch_rows, progress)
     elif client is not None:
         from romdp.logs.reading.cluster import STRETCHES_PER_WORKER, count_on_cluster
 
@@ -115,19 +116,43 @@ def count_logs(
         if columns.episode is None and columns.terminated is not None:
             n_stretches = 1  # where an episode begins is known only by the rows before
         stretches = share_out(pieces, n_stretches, columns.episode is not None)
-        parts = [count_on_cluster(client, stretches, settings, batch_rows)]
+        whole = count_on_cluster(client, stretches, settings, batch_rows)
     else:
-        n_workers = _n_workers(workers)
-        if columns.episode is None and columns.terminated is not None:
-            n_workers = 1  # where an episode begins is known only by the rows before
-        stretches = share_out(pieces, n_workers, columns.episode is not None)
-        parts = _in_parallel(
-            [(part, settings, row, batch_rows, progress) for part, row in stretches]
-        )
-    first, *rest = parts
+        whole = _counted(pieces, settings, workers, batch_rows, progress)
+    return finish(whole, ends, as_numbers=_all_csv(pieces))
+
+
+def read_rows(data: Any, columns: Columns, workers: int | None = None) -> LogCounts:
+    """Keep all rows of a log, as held-out episodes."""
+    settings = LogSettings(columns, holdout=_ALL, most_held=2**62)
+    pieces = open_source(data)
+    check_columns(pieces, columns)
+    return finish(_counted(pieces, settings, workers), as_numbers=_all_csv(pieces))
+
+
+def _counted(
+    pieces: list[Piece],
+    settings: LogSettings,
+    workers: int | None,
+    batch_rows: int = BATCH_ROWS,
+    progress: Callable[[int], object] | None = None,
+) -> Partial:
+    """Count the stretches in parallel and join them."""
+    columns = settings.columns
+    n_workers = _n_workers(workers)
+    if columns.episode is None and columns.terminated is not None:
+        n_workers = 1  # where an episode begins is known only by the rows before
+    stretches = share_out(pieces, n_workers, columns.episode is not None)
+    first, *rest = _in_parallel(
+        [(part, settings, row, batch_rows, progress) for part, row in stretches]
+    )
     for part in rest:
         first.join(part)
-    return finish(first, ends, as_numbers=all(isinstance(p, CsvPiece) for p in pieces))
+    return first
+
+
+def _all_csv(pieces: Sequence[Piece]) -> bool:
+    return all(isinstance(piece, CsvPiece) for piece in pieces)
 
 
 def _in_parallel(jobs: list[_Job]) -> list[Partial]:

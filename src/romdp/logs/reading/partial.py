@@ -76,6 +76,11 @@ class LogSettings:
     max_actions: int = 10_000
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether no row is counted and all are kept."""
+        return self.most_held >= 2**62
+
+    @property
     def has_episodes(self) -> bool:
         """Whether the log is made of episodes, named or told apart by their ends."""
         return self.columns.episode is not None or self.columns.terminated is not None
@@ -101,6 +106,7 @@ class Partial:
         self._orders = Orders(str(columns.order))
         self._seed_word = mix(np.array([settings.seed]))[0]
         self._inverse: Floats | None = None if columns.propensity is None else np.zeros((0, 0))
+        self.chances: list[Floats] = []  # propensities of all rows, if all rows are kept
         self._n_ended = 0
         self._last_rewards: list[tuple[Ints, Ints, Floats]] = []  # of the steps that ended episodes
 
@@ -155,7 +161,10 @@ class Partial:
                 whose = self._told_apart(terminated)
             self._last_rewards.append((seen[terminated], done[terminated], paid[terminated]))
         if columns.propensity is not None:
-            self._note_propensities(seen, done, propensities(batch, columns.propensity, place))
+            chances = propensities(batch, columns.propensity, place)
+            self._note_propensities(seen, done, chances)
+            if self.settings.keeps_all:
+                self.chances.append(chances)
         return Batch(seen, done, paid, whose, order, terminated)
 
     def _told_apart(self, terminated: NDArray[np.bool_]) -> Ints:
@@ -314,6 +323,7 @@ class Partial:
         self._last_rewards += [
             (observations[seen], actions[done], paid) for seen, done, paid in other._last_rewards
         ]
+        self.chances += other.chances
         theirs = other.inverse_propensities
         if theirs is not None:
             self._inverse = self.inverse_propensities

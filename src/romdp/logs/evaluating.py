@@ -1,0 +1,384 @@
+"""`evaluate`: what a policy would have earned, from a log that somebody else wrote.
+
+There are four estimators, each on the hidden states and on the observations themselves. Let w(t) be
+the product of policy / behaviour over the steps 0 to t of an episode, g the discount, and Q, V the
+values of the policy in the model of the log:
+
+- direct: the starts' mean of V.
+- weighted importance sampling: the mean of the episodes' returns, weighted by w at their end.
+- per-decision importance sampling: the mean over episodes of sum_t g^t w(t) r(t).
+- doubly robust: the mean over episodes of sum_t g^t (w(t) (r(t) - Q(t)) + w(t - 1) V(t)).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from romdp.clustering.likelihood import Likelihood
+from romdp.core.errors import InvalidInputError
+from romdp.core.randomness import Seed, generator
+from romdp.core.text import columns as in_columns
+from romdp.core.text import one_line
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.logs.model.draws import Draws, World, discount_of
+from romdp.logs.model.latent import LatentModel
+from romdp.logs.model.safety import behaviour
+from romdp.logs.parting import part
+from romdp.logs.reading.closing import LogCounts
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import read_rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVEL = 0.95
+"""The confidence of the intervals."""
+
+_RESAMPLES = 1_000
+_DRAWS = 100
+_GROUP, _RESAMPLE, _DRAW = range(10, 13)  # streams of the seed
+
+
+class Estimate(NamedTuple):
+    """One estimate: how, on what, the value, and the ends of its 95% interval."""
+
+    estimator: str
+    on: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Estimates of what a policy earns; printing it shows them as a table.
+
+    Attributes
+    ----------
+    estimates : tuple of Estimate
+        Estimator, what it looks at ("states" or "observations"), value, low and high.
+    logged : float
+        What the log itself earned, per episode or per step as the values are.
+    objective : str or float
+        What the values are about.
+    effective_episodes : float
+        How many equally weighted episodes the importance-weighted ones are worth, on observations.
+    """
+
+    estimates: tuple[Estimate, ...]
+    logged: float
+    objective: str | float
+    effective_episodes: float
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def to_arrow(self) -> Any:
+        """Return the estimates as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table(dict(zip(Estimate._fields, zip(*self.estimates, strict=True), strict=True)))
+
+    def __str__(self) -> str:
+        rows = [["estimator", "on", "value", "low", "high"]]
+        rows += [[e.estimator, e.on, *(f"{x:.4g}" for x in (e.value, e.low, e.high))] for e in self]
+        per = "step" if self.objective == "average" else "episode"
+        return "\n".join(
+            [
+                *in_columns(rows),
+                "",
+                f"per {per}, with 95% intervals; the log itself earned {self.logged:.4g}, and its "
+                f"episodes are worth {self.effective_episodes:,.1f} of the policy's own",
+            ]
+        )
+
+
+def evaluate(
+    data: Any,
+    policy: Any,
+    observation: str,
+    action: str,
+    reward: str,
+    episode: str | None = None,
+    order: str | None = None,
+    *,
+    terminated: str | None = None,
+    propensity: str | None = None,
+    objective: str | float | None = None,
+    seed: Seed = 0,
+    workers: int | None = None,
+) -> Evaluation:
+    """Estimate from a log what a policy would earn.
+
+    Parameters
+    ----------
+    data, observation, action, reward, episode, order, terminated, propensity
+        The log and its columns, as for `romdp.fit`. Without propensities, the policy behind the
+        log is estimated from how often it chose each action.
+    policy
+        A model (what its ``act`` recommends); a `romdp.playing.Policy` or anything else with an
+        ``act`` that takes an observation; a mapping from observations to actions; or an array, if
+        observations are whole numbers: the action of each, or one row of probabilities each,
+        whose columns are the log's actions in their order.
+    objective
+        As for `romdp.fit`. For the average reward, episodes are taken as they are in the log:
+        the estimators other than the direct one are about the steps that an episode there has.
+    seed
+        Draws the bootstrap samples and the worlds of the direct method.
+    workers
+        Threads that read files; by default one per core.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InvalidInputError
+        If the policy does not know an observation of the log, takes an action that the log does not
+        have, or a column cannot be used.
+
+    Notes
+    -----
+    Intervals are Student's t over episodes for the two means (per-decision and doubly robust), the
+    bootstrap over episodes for weighted importance sampling, and for the direct method what draws
+    of the world say, which count doubt about the states, too. All steps are kept in memory.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=12, seed=1)
+    >>> seen = romdp.simulate(world, "uniform", steps=4_000, seed=0)
+    >>> log = {"page": seen.observations, "offer": seen.actions, "paid": seen.rewards,
+    ...        "visit": np.arange(4_000) // 5}
+    >>> best = world.hidden.optimal_policy[world.labels]
+    >>> found = evaluate(log, best, "page", "offer", "paid", "visit")
+    >>> [e.estimator for e in found][:2], len(found)
+    (['direct', 'weighted importance sampling'], 8)
+    """
+    names = Columns(observation, action, reward, episode, order, terminated, propensity)
+    log = read_rows(data, names, workers=workers)
+    assert log.held_out is not None
+    assert log.reward_range is not None
+    chances = _policy_table(policy, log)
+    total = log.total
+    aim = objective or ("episodic" if terminated is not None and log.ends else "average")
+    states = _states(policy, log, seed)
+    low, high = log.reward_range
+    span = high - low if high > low else 1.0
+    held = log.held_out
+    assert held.rewards is not None
+    episodes = _Episodes(held, low + span * held.rewards, aim)
+    found: list[Estimate] = []
+    effective = 0.0
+    for on, partition in (
+        ("states", states),
+        ("observations", Partition.singletons(total.n_observations)),
+    ):
+        draws = Draws(total, log.ends, log.starts, partition, log.reward_range, aim)
+        labels = partition.labels
+        grouped = _by_group(chances, total.visits.sum(axis=1), partition)
+        world = draws.best_guess()
+        acted = total.group(partition)
+        base = log.propensities
+        if base is None:
+            base = behaviour(acted)[labels[held.observations], held.actions]
+        ratio = chances[held.observations, held.actions] / base
+        q, v = _values(world, grouped)
+        s = labels[held.observations]
+        weights = episodes.products(ratio)
+        effective = episodes.effective(weights)
+        found += [
+            _direct(on, world, grouped, draws, generator(seed, _DRAW)),
+            episodes.weighted(on, weights, generator(seed, _RESAMPLE)),
+            episodes.per_decision(on, weights),
+            episodes.doubly_robust(on, weights, ratio, q[s, held.actions], v[s]),
+        ]
+    return Evaluation(tuple(found), float(episodes.returns.mean()), aim, effective)
+
+
+class _Episodes:
+    """The steps of a log by episode, and the estimators that weight them."""
+
+    def __init__(self, held: Trajectory, rewards: Floats, objective: str | float) -> None:
+        self.lengths = held.lengths
+        self.starts = np.cumsum(held.lengths) - held.lengths
+        self.whose = np.repeat(np.arange(held.n_episodes), held.lengths)
+        step = np.arange(held.n_steps) - self.starts[self.whose]
+        average = objective == "average"
+        # The reward of a step counts so much; for the average, episodes are as long as logged.
+        self.worth = 1.0 / held.lengths[self.whose] if average else discount_of(objective) ** step
+        self.rewards = rewards
+        self.returns = self._add_up(self.worth * rewards)
+
+    def _add_up(self, values: Floats) -> Floats:
+        totals: Floats = np.add.reduceat(values, self.starts)
+        return totals
+
+    def products(self, ratio: Floats) -> Floats:
+        """Multiply ratios from the start of the episode up to each step."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(ratio)
+        finite = np.where(np.isfinite(logs), logs, 0.0)
+        before = np.cumsum(finite) - finite
+        zeros = np.cumsum(ratio == 0)
+        at = self.starts[self.whose]
+        none = zeros - zeros[at] + (ratio[at] == 0) == 0
+        weights: Floats = np.where(none, np.exp(before + finite - before[at]), 0.0)
+        return weights
+
+    def _last(self, weights: Floats) -> Floats:
+        last: Floats = weights[self.starts + self.lengths - 1]
+        return last
+
+    def effective(self, weights: Floats) -> float:
+        """Say how many equally weighted episodes there are."""
+        w = self._last(weights)
+        return float(w.sum() ** 2 / max(1e-300, float((w**2).sum())))
+
+    def weighted(self, on: str, weights: Floats, rng: np.random.Generator) -> Estimate:
+        """Weight returns by the weight of the whole episode."""
+        w = self._last(weights)
+        n = len(w)
+        if not w.any():
+            return Estimate("weighted importance sampling", on, np.nan, -np.inf, np.inf)
+        value = float(w @ self.returns / w.sum())
+        chosen = rng.multinomial(n, np.full(n, 1.0 / n), _RESAMPLES)
+        total = chosen @ w
+        some = total > 0
+        again = (chosen[some] @ (w * self.returns)) / total[some]
+        low, high = np.quantile(again, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+        return Estimate("weighted importance sampling", on, value, float(low), float(high))
+
+    def per_decision(self, on: str, weights: Floats) -> Estimate:
+        """Weight each reward by what was decided up to it."""
+        totals = self._add_up(self.worth * weights * self.rewards)
+        return _mean("per-decision importance sampling", on, totals)
+
+    def doubly_robust(
+        self, on: str, weights: Floats, ratio: Floats, q: Floats, v: Floats
+    ) -> Estimate:
+        """Correct the model's values by what it did not foresee."""
+        before = np.ones(len(weights))
+        before[1:] = weights[:-1]
+        before[self.starts] = 1.0
+        steps = self.worth * (weights * (self.rewards - q) + before * v)
+        return _mean("doubly robust", on, self._add_up(steps))
+
+
+def _mean(name: str, on: str, values: Floats) -> Estimate:
+    """Estimate a mean, with Student's t."""
+    n = len(values)
+    middle = float(values.mean())
+    if n < 2:
+        return Estimate(name, on, middle, -np.inf, np.inf)
+    reach = float(student.ppf(0.5 + LEVEL / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Estimate(name, on, middle, middle - reach, middle + reach)
+
+
+def _direct(
+    on: str, world: World, policy: Floats, draws: Draws, rng: np.random.Generator
+) -> Estimate:
+    values = np.empty(_DRAWS)
+    for i in range(_DRAWS):
+        drawn, origin = draws.draw(rng)
+        values[i] = drawn.value(policy[origin])
+    low, high = np.quantile(values, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return Estimate("direct", on, world.value(policy), float(low), float(high))
+
+
+def _values(world: World, policy: Floats) -> tuple[Floats, Floats]:
+    """Return Q and V of a policy; for the average, those of the present step alone."""
+    if world.restarts:
+        return world.rewards, (policy * world.rewards).sum(axis=1)
+    v = world.values(policy)
+    return world.rewards + world.discount * (world.moves @ v).reshape(policy.shape), v
+
+
+def _by_group(chances: Floats, visits: Ints, partition: Partition) -> Floats:
+    """Return the policy on groups: the mean over observations as often as they were seen."""
+    labels = partition.labels
+    placed = labels >= 0
+    weight = np.maximum(visits, 1e-9)[placed, None]
+    total = np.zeros((partition.n_clusters, chances.shape[1]))
+    np.add.at(total, labels[placed], weight * chances[placed])
+    grouped: Floats = total / total.sum(axis=1, keepdims=True)
+    return grouped
+
+
+def _states(policy: Any, log: LogCounts, seed: Seed) -> Partition:
+    """Return the hidden states: those of the model, else those found in the log."""
+    if isinstance(policy, LatentModel):
+        return Partition(policy.predict(list(log.observation_names)))
+    found = Likelihood().fit(log.total, generator(seed, _GROUP)).partition
+    return part(log.total, log.ends, found)
+
+
+def _policy_table(policy: Any, log: LogCounts) -> Floats:
+    """Return the chances of the log's actions for every observation of the log."""
+    names, actions = log.observation_names, log.action_names
+    if isinstance(policy, LatentModel):
+        ask: Callable[[Any], Any] = dict(zip(names, policy.act(list(names)), strict=True)).get
+    elif hasattr(policy, "act"):
+        ask = policy.act
+    elif isinstance(policy, Mapping):
+        ask = policy.get
+    else:
+        array = np.asarray(policy)
+        _check_array(array, names, actions)
+        numbers = np.array(names, np.int64)
+        if array.ndim == 2:
+            return np.asarray(array[numbers], np.float64)
+        ask = lambda name: array[name].item()  # noqa: E731
+    place = {name: i for i, name in enumerate(actions)}
+    table = np.zeros((len(names), len(actions)))
+    for i, name in enumerate(names):
+        chosen = ask(name)
+        chosen = chosen.item() if isinstance(chosen, np.generic) else chosen
+        if chosen is None:
+            raise InvalidInputError(
+                f"the policy does not know the observation {one_line(repr(name), 60)} of the log; "
+                "evaluate a policy that was made for the same observations"
+            )
+        if chosen not in place:
+            raise InvalidInputError(
+                f"the policy takes {one_line(repr(chosen), 40)} at observation "
+                f"{one_line(repr(name), 40)}, an action that the log does not have (it has "
+                f"{', '.join(one_line(repr(a), 20) for a in actions[:8])}): nothing in the log "
+                "tells what that would earn"
+            )
+        table[i, place[chosen]] = 1.0
+    return table
+
+
+def _check_array(array: NDArray[Any], names: tuple[Any, ...], actions: tuple[Any, ...]) -> None:
+    whole = all(type(name) is int and name >= 0 for name in names)
+    if array.ndim not in (1, 2) or array.dtype.kind not in "iuf" or not whole:
+        raise InvalidInputError(
+            "policy must be a model, a Policy, a mapping from observations to actions, or an array "
+            "where observations are whole numbers from 0 on; this log calls one "
+            f"{one_line(repr(names[0]), 40)}"
+        )
+    largest = max(names)
+    if largest >= len(array):
+        raise InvalidInputError(
+            f"the policy is for {len(array)} observations, but the log shows observation "
+            f"{largest}; evaluate a policy that was made for the same observations"
+        )
+    if array.ndim == 1:
+        return
+    if array.shape[1] != len(actions):
+        raise InvalidInputError(
+            f"the policy has {array.shape[1]} columns, but the log has {len(actions)} actions; "
+            "pass one column for each, in their order"
+        )
+    if (array < 0).any() or not np.allclose(array.sum(axis=1), 1.0, atol=1e-6):
+        raise InvalidInputError("each row of the policy must be probabilities that sum to one")

@@ -1,0 +1,286 @@
+"""Safe policies and lower bounds, on small worlds whose truth is known."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import romdp
+from romdp.core.errors import InvalidInputError
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
+from romdp.logs import Columns, count_logs, fit
+from romdp.logs.model.draws import Draws, World
+from romdp.logs.model.safety import behaviour, improve, judge, likeliest
+from romdp.logs.parting import doubts, part
+
+N_STATES, N_ACTIONS, GOAL = 6, 2, 5
+
+
+def walk(n_episodes, seed, views=1, right=0.5):
+    """Walk on a line: right (1) leads up with chance 0.8, left (0) ends it for nothing at 0."""
+    rng = np.random.default_rng(seed)
+    rows = {name: [] for name in ("place", "step", "paid", "walk", "over", "chance")}
+    for number in range(n_episodes):
+        x = 2
+        for _ in range(30):
+            action = int(rng.random() < right)
+            up = rng.random() < (0.8 if action else 0.2)
+            x2 = x + (1 if up else -1)
+            over = x2 < 0 or x2 == GOAL
+            rows["place"].append(x * views + int(rng.integers(views)))
+            rows["step"].append(action)
+            rows["paid"].append(float(x2 == GOAL))
+            rows["walk"].append(number)
+            rows["over"].append(over)
+            rows["chance"].append(right if action else 1 - right)
+            x = x2
+            if over:
+                break
+    return rows
+
+
+def true_value(policy):
+    """The chance of reaching the goal, of (n, 2) probabilities by place."""
+    up = policy @ np.array([0.2, 0.8])
+    matrix = np.zeros((GOAL, GOAL))
+    for x in range(GOAL):
+        if x + 1 < GOAL:
+            matrix[x, x + 1] = up[x]
+        if x > 0:
+            matrix[x, x - 1] = 1 - up[x]
+    ends = np.zeros(GOAL)
+    ends[-1] = up[-1]
+    return float(np.linalg.solve(np.eye(GOAL) - 0.999 * matrix, ends)[2])
+
+
+NAMES = {"episode": "walk", "terminated": "over"}
+
+
+def test_the_safe_policy_improves_and_the_bound_holds():
+    """The chance that a bound of 95% fails in more than two of six logs is below 0.3%."""
+    held = 0
+    for seed in range(6):
+        log = walk(400, seed)
+        model = fit(log, "place", "step", "paid", **NAMES, holdout=0)
+        assert model.objective == "episodic"
+        act = np.eye(2)[model.act(np.arange(GOAL))]
+        safe = model.safe_policy[model.predict(np.arange(GOAL))]
+        np.testing.assert_allclose(model.safe_policy.sum(axis=1), 1.0)
+        logged = true_value(np.full((GOAL, 2), 0.5))
+        assert true_value(act) > logged
+        assert true_value(safe) > logged
+        held += model.value_lower <= true_value(act)
+        assert model.value_lower > logged  # it says something
+        assert model.judged.harm <= 0.05
+    assert held >= 4
+
+
+def test_views_are_found_and_the_bound_is_of_the_same_kind():
+    model = fit(walk(2_000, 0, views=4), "place", "step", "paid", **NAMES, holdout=0)
+    assert model.partition == Partition(np.arange(4 * GOAL) // 4)
+    assert 0.5 < model.value_lower <= true_value(np.eye(2)[np.ones(GOAL, int)])
+
+
+def test_act_follows_the_safe_policy():
+    model = fit(walk(300, 1), "place", "step", "paid", **NAMES, holdout=0)
+    places = np.repeat(np.arange(GOAL), 400)
+    drawn = model.act(places, seed=3)
+    np.testing.assert_array_equal(drawn, model.act(places, seed=3))
+    share = np.array([(drawn[places == x] == 1).mean() for x in range(GOAL)])
+    wanted = model.safe_policy[model.predict(np.arange(GOAL)), 1]
+    assert np.abs(share - wanted).max() < 0.1  # four standard errors of 400 draws
+    likely = model.safe_policy.argmax(axis=1)[model.predict(places)]
+    np.testing.assert_array_equal(model.act(places), likely)
+    with pytest.warns(DeprecationWarning, match="pass unknown by its name"):
+        assert model.act([99], "mark").tolist() == [None]
+
+
+def test_too_few_rows_are_called_that():
+    log = walk(30, 0, views=40)
+    model = fit(log, "place", "step", "paid", **NAMES, holdout=0)
+    assert model.value_lower == -np.inf
+    assert "rows of the same kind would do" in model.judged.missing
+    assert "no lower bound, since" in str(model)
+
+
+def test_a_log_without_rewards_has_no_bound():
+    model = fit(walk(300, 0), "place", "step", **NAMES, holdout=0)
+    assert model.value_lower == -np.inf
+    assert model.judged.missing == "the log has no rewards"
+
+
+def test_the_objective_decides_what_is_promised():
+    log = walk(400, 0)
+    values = {
+        objective: fit(
+            log, "place", "step", "paid", **NAMES, objective=objective, holdout=0
+        ).value_lower
+        for objective in ("average", "episodic", 0.9)
+    }
+    assert values["average"] < 0.3 < values[0.9] < values["episodic"]
+    without = fit(log, "place", "step", "paid", "walk", holdout=0)
+    assert without.objective == "average"
+    for wrong in ("epsodic", 1.5, -1, "1"):
+        with pytest.raises(InvalidInputError, match="objective is"):
+            fit(log, "place", "step", "paid", **NAMES, objective=wrong)
+
+
+def test_models_keep_what_they_promise(tmp_path):
+    model = fit(walk(300, 1), "place", "step", "paid", **NAMES, holdout=0)
+    model.save(tmp_path / "model")
+    again = romdp.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.safe_policy, model.safe_policy)
+    assert again.value_lower == model.value_lower
+    assert again.objective == "episodic"
+    assert again.judged.harm == model.judged.harm
+    assert str(again) == str(model)
+
+
+def test_the_policy_behind_the_log_comes_from_propensities():
+    log = walk(300, 2, right=0.7)
+    columns = Columns("place", "step", "paid", "walk", None, "over", "chance")
+    counted = count_logs(log, columns, holdout=0.3)
+    chances = behaviour(counted.total, counted.inverse_propensities)
+    np.testing.assert_allclose(chances, [[0.3, 0.7]] * GOAL)
+    guessed = behaviour(counted.total)
+    assert not np.allclose(guessed, chances, atol=1e-3)
+    assert np.abs(guessed - chances).max() < 0.2
+    model = fit(log, "place", "step", "paid", **NAMES, propensity="chance", holdout=0)
+    assert model.columns["propensity"] == "chance"
+
+
+@pytest.mark.parametrize("wrong", [0.0, -0.5, 1.2])
+def test_propensities_outside_are_refused(wrong):
+    log = walk(20, 0)
+    log["chance"][7] = wrong
+    with pytest.raises(InvalidInputError, match=r"row 8 of the table, column 'chance'.*\(0, 1\]"):
+        fit(log, "place", "step", "paid", **NAMES, propensity="chance")
+    with pytest.raises(InvalidInputError, match="name the action, too"):
+        fit(log, "place", reward="paid", propensity="chance")
+
+
+def test_episodes_are_told_apart_by_their_ends_alone():
+    log = walk(200, 4)
+    ended = [x for x, over in zip(log["walk"], log["over"], strict=True) if over]
+    if len(ended) < 200:  # a walk that was cut short would run into the next
+        keep = np.isin(log["walk"], ended)
+        log = {name: np.array(values)[keep].tolist() for name, values in log.items()}
+    by_name = count_logs(log, Columns("place", "step", "paid", "walk", None, "over"), holdout=0)
+    by_end = count_logs(log, Columns("place", "step", "paid", terminated="over"), holdout=0)
+    assert by_end.counts == by_name.counts
+    assert by_end.ends is not None
+    assert by_end.ends == by_name.ends
+    assert by_end.n_episodes == by_name.n_episodes
+    with pytest.raises(InvalidInputError, match="sort=True needs an episode column"):
+        count_logs(log, Columns("place", order="walk", terminated="over"), sort=True)
+
+
+def test_states_that_were_never_compared_are_parted():
+    """Two observations under different actions look like one state until they are compared."""
+    counts = np.zeros((4, 2, 4), np.int64)
+    counts[0, 0, 2] = counts[1, 1, 3] = 50  # 0 under action 0, 1 under action 1
+    counts[2, :, 0] = counts[3, :, 1] = 25
+    counts[2, :, 1] = counts[3, :, 0] = 25
+    log = Counts(counts.sum(axis=2), counts, np.zeros((4, 2)), np.zeros((4, 2)))
+    together = Partition([0, 0, 1, 2])
+    assert part(log, None, together) == Partition([0, 1, 2, 3])
+    shared = counts.copy()
+    shared[0, 1, 3] = shared[1, 0, 2] = 50  # now both were tried in both, and agree
+    log = Counts(shared.sum(axis=2), shared, np.zeros((4, 2)), np.zeros((4, 2)))
+    assert part(log, None, together) == together
+    assert doubts(log, None, together).max() < 0.05
+    paid = np.zeros((4, 2))
+    paid[0] = 50.0  # but one of them pays
+    log = Counts(shared.sum(axis=2), shared, paid, paid)
+    assert part(log, None, together) == Partition([0, 1, 2, 3])
+
+
+def test_alike_observations_stay_together():
+    """Eight random worlds; parting any of them would be a false alarm."""
+    for seed in range(4):
+        world = romdp.worlds.random_romdp(4, 3, 40, seed=seed)
+        seen = romdp.simulate(world, "uniform", 8_000, seed=seed)
+        truth = Partition(world.labels)
+        assert part(Counts.from_trajectory(seen), None, truth) == truth
+
+
+def test_values_agree_with_plain_sums():
+    rng = np.random.default_rng(0)
+    laws = rng.dirichlet(np.ones(5), (4, 2))[:, :, :4].reshape(8, 4)  # a fifth of the mass ends
+    rewards, starts = rng.random((4, 2)), rng.dirichlet(np.ones(4))
+    policy = rng.dirichlet(np.ones(2), 4)
+    world = World(laws, rewards, starts, 0.9, False, np.zeros((4, 2), bool))
+    chain = np.einsum("sa,sat->st", policy, laws.reshape(4, 2, 4))
+    total, law = 0.0, starts.copy()
+    for step in range(400):
+        total += 0.9**step * float(law @ (policy * rewards).sum(axis=1))
+        law = law @ chain
+    assert world.value(policy) == pytest.approx(total, rel=1e-9)
+    import scipy.sparse
+
+    sparse = World(scipy.sparse.csr_array(laws), rewards, starts, 0.9, False, world.unknown)
+    assert sparse.value(policy) == pytest.approx(total, rel=1e-9)
+    average = World(laws, rewards, starts, 1 - 1e-6, True, world.unknown)
+    restarted = chain + np.outer(1 - chain.sum(axis=1), starts)
+    gain = romdp.MDP(restarted[:, None], (policy * rewards).sum(axis=1)[:, None]).gain
+    assert average.value(policy) == pytest.approx(gain, rel=1e-4)
+
+
+def test_improving_is_bound_to_what_was_tried():
+    rng = np.random.default_rng(1)
+    laws = 0.9 * rng.dirichlet(np.ones(4), (4, 3)).reshape(12, 4)
+    world = World(laws, rng.random((4, 3)), np.full(4, 0.25), 0.95, False, np.zeros((4, 3), bool))
+    baseline = rng.dirichlet(np.ones(3), 4)
+    allowed = np.array([[True, True, True], [True, False, True], [False] * 3, [False, True, False]])
+    policy = improve(world, baseline, allowed)
+    np.testing.assert_allclose(policy[~allowed], baseline[~allowed])
+    np.testing.assert_allclose(policy[2], baseline[2])
+    np.testing.assert_allclose(policy.sum(axis=1), 1.0)
+    best = max(
+        world.value(_bound(baseline, allowed, first, second))
+        for first in range(3)
+        for second in (0, 2)
+    )
+    assert world.value(policy) == pytest.approx(best)
+    assert likeliest(np.array([[0.5, 0.5], [0.2, 0.8]])).argmax(axis=1).tolist() == [0, 1]
+
+
+def _bound(baseline, allowed, first, second):
+    policy = np.where(allowed, 0.0, baseline)
+    policy[2] = baseline[2]
+    for state, action in ((0, first), (1, second), (3, 1)):
+        policy[state, action] += 1.0 - policy[state].sum()
+    return policy
+
+
+def test_draws_do_not_depend_on_how_laws_are_kept(monkeypatch):
+    from romdp.logs.model import draws as module
+
+    seen = Trajectory([0, 1, 2, 1, 0, 1, 2, 0], [0, 1, 0, 0, 1, 1, 0, 0], [0, 1, 0, 0, 1, 1, 0, 1])
+    counts = Counts.from_trajectory(seen)
+    given = (counts, None, np.array([1, 0, 0]), Partition([0, 1, 2]), (0.0, 1.0), 0.9)
+    dense = Draws(*given).best_guess()
+    monkeypatch.setattr(module, "_SMALL", 0)
+    sparse = Draws(*given).best_guess()
+    np.testing.assert_allclose(dense.moves, sparse.moves.toarray())
+    np.testing.assert_allclose(dense.rewards, sparse.rewards)
+
+
+def test_nothing_warns_about_a_tiny_log():
+    seen = Trajectory([0, 1, 0, 1], [0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = judge(
+            Counts.from_trajectory(seen),
+            None,
+            np.array([1, 0]),
+            Partition([0, 1]),
+            (0.0, 1.0),
+            "average",
+            None,
+            None,
+            0,
+        )
+    np.testing.assert_allclose(found.policy.sum(axis=1), 1.0)
