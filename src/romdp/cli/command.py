@@ -27,6 +27,7 @@ app.command()(reproduce.reproduce)
 app.command()(play)
 app.command("fit")(logs.fit_command)
 app.command("apply")(logs.apply_command)
+app.command("evaluate")(logs.evaluate_command)
 app.add_typer(worlds.generate, name="generate")
 app.command()(worlds.inspect)
 

@@ -1,4 +1,4 @@
-"""The commands ``fit`` and ``apply``: hidden states behind logged decisions."""
+"""The commands ``fit``, ``apply`` and ``evaluate``: hidden states behind logged decisions."""
 
 import sys
 from collections.abc import Iterator
@@ -23,13 +23,28 @@ WorkersOption = Annotated[
     int | None,
     typer.Option("--workers", min=1, help="How many threads to use.", show_default="one per core"),
 ]
+_SAME = "the log's"
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
+def _column(role: str, words: str) -> Any:
+    """Make the option that names a column of another log."""
+    return typer.Option(
+        f"--{role}", metavar="COLUMN", help=f"Column of {words}.", show_default=_SAME
+    )
+
+
 def fit_command(
-    files: _Files,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE...",
+            help="Parquet, CSV or Arrow files, folders of such files, or globs.",
+            show_default=False,
+        ),
+    ] = None,
     observation: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--observation",
             metavar="COLUMN",
@@ -37,7 +52,7 @@ def fit_command(
             "are vectors.",
             show_default=False,
         ),
-    ],
+    ] = None,
     action: Annotated[
         str | None, typer.Option("--action", metavar="COLUMN", help="Column of what was then done.")
     ] = None,
@@ -67,6 +82,14 @@ def fit_command(
             "--terminated",
             metavar="COLUMN",
             help="Column that is true where an episode ended for good.",
+        ),
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            "--counts",
+            metavar="FILE",
+            help="Learn from a table of counts that another engine made, instead of from rows.",
         ),
     ] = None,
     objective: Annotated[
@@ -161,12 +184,14 @@ def fit_command(
     from romdp.logs.model.files import check_model_directory, save_or_keep
     from romdp.reports import write_model_page
 
+    if (counts is None) == (not files):
+        raise typer.BadParameter("pass the files of a log, or --counts with a table of counts")
     if out is not None:
         check_model_directory(out)
     with _Progress(quiet) as progress, _cluster(dask) as client:
         model = fit(
-            files,
-            observation.split(",") if "," in observation else observation,
+            files if counts is None else counts,
+            observation.split(",") if observation and "," in observation else observation,
             action,
             reward,
             episode,
@@ -178,6 +203,7 @@ def fit_command(
             terminated=terminated,
             objective=objective,
             propensity=propensity,
+            counts=counts is not None,
             holdout=holdout,
             ends=ends,
             sort=sort,
@@ -221,7 +247,7 @@ def apply_command(
             "--observation",
             metavar="COLUMN",
             help="Column of what is seen.",
-            show_default="the log's",
+            show_default=_SAME,
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -236,6 +262,48 @@ def apply_command(
     typer.echo(f"wrote {out}: {applied.describe()}")
     if not model.verified:
         typer.echo(f"romdp: {directory} carries no checksums, so it is not verified", err=True)
+
+
+def evaluate_command(
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A directory that `romdp fit` wrote.", show_default=False
+        ),
+    ],
+    files: _Files,
+    observation: Annotated[str | None, _column("observation", "what was seen")] = None,
+    action: Annotated[str | None, _column("action", "what was then done")] = None,
+    reward: Annotated[str | None, _column("reward", "what that earned")] = None,
+    episode: Annotated[str | None, _column("episode", "the episode that a row belongs to")] = None,
+    order: Annotated[str | None, _column("order", "what rises within an episode")] = None,
+    terminated: Annotated[str | None, _column("terminated", "where episodes ended")] = None,
+    propensity: Annotated[str | None, _column("propensity", "the action's chance")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seeds the intervals.")] = 0,
+) -> None:
+    """Estimate from a log what following a model would earn.
+
+    The log should be another one than the model was fitted to.
+    """
+    from romdp.core.errors import InvalidInputError
+    from romdp.logs.evaluating import evaluate
+    from romdp.logs.model.files import load_model
+
+    model = load_model(directory)
+    given = {
+        "observation": observation,
+        "action": action,
+        "reward": reward,
+        "episode": episode,
+        "order": order,
+        "terminated": terminated,
+        "propensity": propensity,
+    }
+    names: dict[str, Any] = {role: x or model.columns.get(role) for role, x in given.items()}
+    for role in ("observation", "action", "reward"):
+        if names[role] is None:
+            raise InvalidInputError(f"name the column of the {role}: --{role} COLUMN")
+    typer.echo(str(evaluate(files, model, **names, objective=model.objective, seed=seed)))
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from romdp.core.text import columns as in_columns
 from romdp.core.text import one_line
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.logs.fitting import read_objective
 from romdp.logs.model.draws import Draws, World, discount_of
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import behaviour
@@ -164,13 +165,14 @@ def evaluate(
     >>> [e.estimator for e in found][:2], len(found)
     (['direct', 'weighted importance sampling'], 8)
     """
+    aim = None if objective is None else read_objective(objective)
     names = Columns(observation, action, reward, episode, order, terminated, propensity)
     log = read_rows(data, names, workers=workers)
     assert log.held_out is not None
     assert log.reward_range is not None
     chances = _policy_table(policy, log)
     total = log.total
-    aim = objective or ("episodic" if terminated is not None and log.ends else "average")
+    aim = aim or ("episodic" if terminated is not None and log.ends else "average")
     states = _states(policy, log, seed)
     low, high = log.reward_range
     span = high - low if high > low else 1.0

@@ -19,6 +19,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.encoding.encoder import Encoder
+from romdp.exact.objectives import Objective
 from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
 from romdp.logs.model.latent import LatentModel, build
 from romdp.logs.model.safety import judge
@@ -28,6 +29,7 @@ from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs
 from romdp.logs.reading.minari import is_minari, read_minari
 from romdp.logs.reading.names import Floats
+from romdp.logs.reading.tallies import read_counts
 from romdp.logs.vectors import Observation, decode_log, holds_vectors
 from romdp.planning.confidence import Hoeffding
 
@@ -51,6 +53,7 @@ def fit(
     terminated: str | None = None,
     objective: str | float | None = None,
     propensity: str | None = None,
+    counts: bool = False,
     holdout: float = 0.2,
     ends: str = "truncated",
     sort: bool = False,
@@ -112,6 +115,10 @@ def fit(
     propensity
         The column that holds the probability, in (0, 1], with which the action was chosen. None:
         the policy behind the log is estimated from how often it chose each action in each state.
+    counts
+        The data are a table of counts that somebody else made of a log, with columns of fixed
+        names; see `romdp.logs.reading.tallies`. No column is named then, and nothing is held
+        out.
     holdout
         Share of episodes set aside to judge the model (at most two million rows); the final
         model then learns from all of them.
@@ -161,14 +168,14 @@ def fit(
     whole_number(rare, "rare", 0)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
     if objective is not None:
-        objective = _objective(objective)
+        objective = read_objective(objective)
     if propensity is not None and action is None:
         raise InvalidInputError("propensity is the probability of an action; name the action, too")
     word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
     columns = decoder = None
     if is_minari(data):
         data = read_minari(data)
-    if holds_vectors(data, observation):
+    if not counts and holds_vectors(data, observation):
         if stage is not None:
             stage("encoding the vectors and grouping their codes")
         roles = {
@@ -177,6 +184,7 @@ def fit(
             "episode": episode,
             "order": order,
             "terminated": terminated,
+            "propensity": propensity,
         }
         data, observation, decoder = decode_log(
             data,
@@ -189,7 +197,15 @@ def fit(
             ends=ends,
         )
         clusterer = Singletons()
-    if isinstance(data, Trajectory):
+    if counts:
+        named = (observation, action, reward, episode, order, terminated, propensity)
+        if any(name is not None for name in named):
+            raise InvalidInputError(
+                "a table of counts has columns of fixed names; leave observation, action, reward, "
+                "episode, order, terminated and propensity out"
+            )
+        log = read_counts(data)
+    elif isinstance(data, Trajectory):
         if data.n_observations > whole_number(max_observations, "max_observations", 1):
             raise InvalidInputError(
                 f"the trajectory has {data.n_observations:,} observations, more than "
@@ -225,8 +241,8 @@ def fit(
         delta=delta,
         rare=rare,
         stage=stage,
-        part_states=n_states is None and reward is not None,
-        objective=objective or ("episodic" if terminated is not None and log.ends else "average"),
+        part_states=n_states is None,
+        objective=objective or _default_objective(log, counts or terminated is not None),
     )
     settings = {
         "seed": str(seed),
@@ -262,6 +278,7 @@ def fit_counts(
     tell = stage if stage is not None else lambda _: None
     observations = f"{len(log.observation_names):,} observations"
     clusterer = Likelihood() if clusterer is None else clusterer
+    parts = part_states and log.reward_range is not None and len(log.action_names) > 1
     held_out: HeldOut | None = None
     first: Partition | None = None
     if log.held_out is not None and log.counts.n_transitions:
@@ -274,7 +291,7 @@ def fit_counts(
             better, error = compare_next(log.counts, other, first, log.held_out)
             if better > 2 * error:
                 clusterer, first, name = blind, other, name + _ALONE
-        if part_states and first.n_clusters:
+        if parts and first.n_clusters:
             first = part(log.counts, None, first)
         if first.n_clusters:
             tell("evaluating on the held-out episodes")
@@ -291,7 +308,7 @@ def fit_counts(
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
     safety = None
     if partition.n_clusters:
-        if part_states and log.reward_range is not None:
+        if parts:
             tell("parting states that the log does not compare")
             finer = part(total, log.ends, partition)
             certainty = np.where(_same_group(finer, partition), certainty, np.nan)
@@ -334,19 +351,19 @@ def _same_group(finer: Partition, partition: Partition) -> Any:
     return finer.sizes[finer.labels] == partition.sizes[partition.labels]
 
 
-def _objective(value: str | float) -> str | float:
-    if isinstance(value, str) and value in ("average", "episodic"):
-        return value
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if not 0.0 < number < 1.0:
+def _default_objective(log: LogCounts, tells_ends: bool) -> str:
+    return "episodic" if tells_ends and log.ends is not None else "average"
+
+
+def read_objective(value: str | float) -> str | float:
+    """Read an objective that a policy which does not know the step of its episode can have."""
+    found = Objective.parse(value)
+    if found.horizon is not None:
         raise InvalidInputError(
-            f'objective is {value!r}; pass "average", "episodic", or a discount above 0 and below '
-            "1 such as 0.99"
+            f"objective is {value!r}, but the policy of a log does not depend on the step of the "
+            'episode; pass "episodic" or a discount'
         )
-    return number
+    return found.kind if found.discount is None else found.discount
 
 
 def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:

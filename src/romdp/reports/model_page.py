@@ -162,6 +162,14 @@ def _headline(content: dict[str, Any]) -> Html:
         low, high = number(summary["pessimistic_gain"]), number(summary["optimistic_gain"])
         more = f"at least {low}; no policy above {high}"
         tiles.append(("reward per step, best policy", number(summary["gain"]), more))
+        bound = summary["value_lower"]
+        tiles.append(
+            (
+                "safe policy, at least",
+                number(bound) if np.isfinite(bound) else "not known",
+                " ".join(summary["safety"]).removeprefix("safe policy: "),
+            )
+        )
     if value := held.get("value"):
         more = f"95%: {number(value['low'])} to {number(value['high'])}; "
         more += f"those who acted earned {number(value['logged'])}"

@@ -15,15 +15,14 @@ from scipy.special import gammaln
 
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.exact.objectives import Objective
 from romdp.logs.parting import doubts, moves_and_ends
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EPISODIC = 0.999
-"""The discount that keeps the sum over an episode finite."""
-
 _AVERAGE = 1.0 - 1e-6  # a discount so close to one that it gives the average per step
+_FOR_EVER = 0.999  # the discount under which the unknown is met or not
 _NEIGHBOURS = np.geomspace(1e-3, 100.0, 51)  # weights of other actions that are compared
 _TRIED = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)  # tries after which surprises are counted
 _SMALL = 100  # states whose laws are kept as an array
@@ -32,9 +31,7 @@ _NEGLIGIBLE = 1e-3  # doubt that is no doubt
 
 def discount_of(objective: str | float) -> float:
     """Return the discount that stands for an objective."""
-    if objective == "average":
-        return _AVERAGE
-    return EPISODIC if objective == "episodic" else float(objective)
+    return min(_AVERAGE, Objective.parse(objective).rate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +104,7 @@ class World:
         moves = (
             self.moves * goes if isinstance(self.moves, np.ndarray) else self.moves.multiply(goes)
         )
-        until = replace(self, moves=moves, discount=min(self.discount, EPISODIC), restarts=False)
+        until = replace(self, moves=moves, discount=min(self.discount, _FOR_EVER), restarts=False)
         return float(self.starts @ until.values(policy, chosen[:, None] * np.ones(policy.shape)))
 
 

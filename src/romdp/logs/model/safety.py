@@ -28,7 +28,7 @@ LEVEL = 0.95
 HARM = 0.05
 """The chance of harm that the safe policy may have."""
 
-_STREAM = 4  # of the seed; see `romdp.logs.fitting`
+_STREAM = 5  # of the seed; see `romdp.logs.fitting`
 _TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
 _FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
 _CHOICES = 10  # draws in which the choice is repeated
