@@ -79,7 +79,7 @@ def test_wrong_tables_are_refused(counted, tmp_path):
         ("reward_sum", float("nan"), "is not a finite number"),
         ("reward_sum", 1e9, "does not lie between"),
     ):
-        values = counted.column(column).to_pylist()
+        values = [float(x) for x in counted.column(column).to_pylist()]
         values[3] = value
         bad = counted.set_column(counted.column_names.index(column), column, pa.array(values))
         with pytest.raises(InvalidInputError, match=f"row 4 of the table, column .*{words}"):

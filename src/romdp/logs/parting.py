@@ -126,7 +126,8 @@ def _part_once(laws: "_Laws") -> Ints | None:
 def _match(laws: "_Laws", own: "_Profiles", core: Ints, groups: Ints) -> NDArray[np.bool_]:
     """Say which profiles match the core of their group."""
     evidence, shared = laws.compare(own, laws.pooled(core).at(groups))
-    return evidence > np.where(shared >= _COMPARED, -_SURE, _SURE)
+    against = _SURE + np.log(len(laws.labels))  # among so many, chance contradicts some
+    return evidence > np.where(shared >= _COMPARED, -against, _SURE)
 
 
 def concentration(ahead: Any, ended: Floats | None = None) -> float:
