@@ -58,7 +58,7 @@ def test_estimators_agree_with_plain_loops():
         for name, value in (("pdis", pdis), ("dr", dr), ("last", w), ("return", total)):
             plain[name].append(value)
     assert episodes.per_decision("x", weights).value == pytest.approx(np.mean(plain["pdis"]))
-    robust = episodes.doubly_robust("x", weights, ratio, q, v)
+    robust = episodes.doubly_robust("x", weights, q, v)
     assert robust.value == pytest.approx(np.mean(plain["dr"]))
     weighted = episodes.weighted("x", weights, rng).value
     if sum(plain["last"]):

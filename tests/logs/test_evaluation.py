@@ -8,8 +8,8 @@ from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.logs.model.estimate import Estimate, estimate
 from romdp.logs.model.evaluation import (
-    _clustered,
     _grouped_chances,
+    clustered,
     compare_next,
     evaluate,
     log_score,
@@ -124,11 +124,11 @@ def test_values_are_in_units_of_the_reward():
 def test_errors_are_over_episodes():
     """A hundred copies of ten values say as much as ten values do."""
     values = np.random.default_rng(0).normal(size=10)
-    mean, error = _clustered(values, np.ones(10), np.arange(10))
+    mean, error = clustered(values, np.ones(10), np.arange(10))
     assert error == pytest.approx(values.std(ddof=1) / np.sqrt(10))
-    again = _clustered(np.repeat(values, 100), np.ones(1000), np.repeat(np.arange(10), 100))
+    again = clustered(np.repeat(values, 100), np.ones(1000), np.repeat(np.arange(10), 100))
     assert again == pytest.approx((mean, error))
-    assert _clustered(values, np.ones(10), np.zeros(10, int))[1] == np.inf
+    assert clustered(values, np.ones(10), np.zeros(10, int))[1] == np.inf
 
 
 def test_everything_at_once_and_what_is_missing_is_said():

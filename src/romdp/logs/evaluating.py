@@ -7,7 +7,9 @@ values of the policy in the model of the log:
 - direct: the starts' mean of V.
 - weighted importance sampling: the mean of the episodes' returns, weighted by w at their end.
 - per-decision importance sampling: the mean over episodes of sum_t g^t w(t) r(t).
-- doubly robust: the mean over episodes of sum_t g^t (w(t) (r(t) - Q(t)) + w(t - 1) V(t)).
+- doubly robust: the mean over episodes of sum_t g^t (w(t) (r(t) - Q(t)) + w(t - 1) V(t)). For the
+  average reward: the gain in the model, plus its mean error on the steps of the log, weighted by
+  how much more often the policy would be there and do that.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +21,17 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from romdp.clustering.likelihood import Likelihood
-from romdp.core.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import columns as in_columns
 from romdp.core.text import one_line
+from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.exact.chains import gain_and_bias, stationary_law
 from romdp.logs.fitting import read_objective
 from romdp.logs.model.draws import Draws, World, discount_of
+from romdp.logs.model.evaluation import clustered
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import behaviour
 from romdp.logs.parting import part
@@ -130,8 +135,8 @@ def evaluate(
         observations are whole numbers: the action of each, or one row of probabilities each,
         whose columns are the log's actions in their order.
     objective
-        As for `romdp.fit`. For the average reward, episodes are taken as they are in the log:
-        the estimators other than the direct one are about the steps that an episode there has.
+        As for `romdp.fit`. For the average reward, the two kinds of importance sampling are about
+        episodes as long as the log's.
     seed
         Draws the bootstrap samples and the worlds of the direct method.
     workers
@@ -194,15 +199,20 @@ def evaluate(
         if base is None:
             base = behaviour(acted)[labels[held.observations], held.actions]
         ratio = chances[held.observations, held.actions] / base
-        q, v = _values(world, grouped)
         s = labels[held.observations]
         weights = episodes.products(ratio)
         effective = episodes.effective(weights)
+        if aim == "average":
+            robust = _average_robust(on, world, grouped, acted, labels, episodes, held, ratio)
+        else:
+            v = world.values(grouped)
+            q = world.rewards + world.discount * (world.moves @ v).reshape(grouped.shape)
+            robust = episodes.doubly_robust(on, weights, q[s, held.actions], v[s])
         found += [
             _direct(on, world, grouped, draws, generator(seed, _DRAW)),
             episodes.weighted(on, weights, generator(seed, _RESAMPLE)),
             episodes.per_decision(on, weights),
-            episodes.doubly_robust(on, weights, ratio, q[s, held.actions], v[s]),
+            robust,
         ]
     return Evaluation(tuple(found), float(episodes.returns.mean()), aim, effective)
 
@@ -265,9 +275,7 @@ class _Episodes:
         totals = self._add_up(self.worth * weights * self.rewards)
         return _mean("per-decision importance sampling", on, totals)
 
-    def doubly_robust(
-        self, on: str, weights: Floats, ratio: Floats, q: Floats, v: Floats
-    ) -> Estimate:
+    def doubly_robust(self, on: str, weights: Floats, q: Floats, v: Floats) -> Estimate:
         """Correct the model's values by what it did not foresee."""
         before = np.ones(len(weights))
         before[1:] = weights[:-1]
@@ -297,12 +305,37 @@ def _direct(
     return Estimate("direct", on, world.value(policy), float(low), float(high))
 
 
-def _values(world: World, policy: Floats) -> tuple[Floats, Floats]:
-    """Return Q and V of a policy; for the average, those of the present step alone."""
-    if world.restarts:
-        return world.rewards, (policy * world.rewards).sum(axis=1)
-    v = world.values(policy)
-    return world.rewards + world.discount * (world.moves @ v).reshape(policy.shape), v
+def _average_robust(
+    on: str,
+    world: World,
+    policy: Floats,
+    acted: Counts,
+    labels: Ints,
+    episodes: _Episodes,
+    held: Trajectory,
+    ratio: Floats,
+) -> Estimate:
+    """Correct the model's gain by its errors, weighted by where the policy would be in the end."""
+    matrix = world.chain_with_restarts(policy)
+    try:
+        law = stationary_law(matrix)
+    except StructureError:
+        return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
+    gains, bias = gain_and_bias(matrix, (policy * world.rewards).sum(axis=1))
+    gain = float(law @ gains)
+    share = acted.visits.sum(axis=1) / acted.n_steps
+    following = held.next_observations
+    known = following >= 0
+    s, s2 = labels[held.observations[known]], labels[following[known]]
+    weight = (law / np.maximum(share, 1e-300))[s] * ratio[known]
+    if not weight.any():
+        return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
+    surprise = episodes.rewards[known] - gain + bias[s2] - bias[s]
+    correction, error = clustered(surprise * weight, weight, episodes.whose[known])
+    n = len(np.unique(episodes.whose[known][weight > 0]))
+    reach = float(student.ppf(0.5 + LEVEL / 2, max(1, n - 1))) * error
+    value = gain + correction
+    return Estimate("doubly robust", on, value, value - reach, value + reach)
 
 
 def _by_group(chances: Floats, visits: Ints, partition: Partition) -> Floats:

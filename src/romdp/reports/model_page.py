@@ -167,7 +167,7 @@ def _headline(content: dict[str, Any]) -> Html:
             (
                 "safe policy, at least",
                 number(bound) if np.isfinite(bound) else "not known",
-                " ".join(summary["safety"]).removeprefix("safe policy: "),
+                "; ".join(summary["safety"]).removeprefix("safe policy: "),
             )
         )
     if value := held.get("value"):

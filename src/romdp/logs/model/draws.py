@@ -90,6 +90,14 @@ class World:
         cells = (table.row[used] // n_actions, table.col[used])
         return scipy.sparse.csr_array((weight[used], cells), (n_states, n_states))
 
+    def chain_with_restarts(self, policy: Floats) -> Floats:
+        """Return the transition matrix under a policy, where ends lead to the starts."""
+        matrix = self._chain(policy)
+        dense: Floats = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+        lost = np.maximum(0.0, 1.0 - dense.sum(axis=1))
+        whole = dense + np.outer(lost, self.starts)
+        return np.asarray(whole / whole.sum(axis=1, keepdims=True))
+
     def value(self, policy: Floats) -> float:
         """Return what a policy earns: per step for the average, else from the starts."""
         total = float(self.starts @ self.values(policy))

@@ -146,7 +146,7 @@ def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Pred
     totals = np.asarray(matrix.sum(axis=1)).ravel()[rows]
     rivals = [np.log((seen + k * chance[target]) / (totals + k)) for k in _STRENGTHS]
     ungrouped = max(rivals, key=lambda logs: float(logs.mean()))
-    gain, error = _clustered(grouped - ungrouped, np.ones(len(grouped)), episode)
+    gain, error = clustered(grouped - ungrouped, np.ones(len(grouped)), episode)
     return Prediction(float(grouped.mean()), float(ungrouped.mean()), gain, error)
 
 
@@ -165,7 +165,7 @@ def compare_next(
     mine, other = (
         np.log(_grouped_chances(counts.group(p), p.labels, chance, *step)) for p in (first, second)
     )
-    return _clustered(mine - other, np.ones(len(mine)), episode)
+    return clustered(mine - other, np.ones(len(mine)), episode)
 
 
 def _known_steps(held: Trajectory) -> tuple[Ints, Ints, Ints, Ints]:
@@ -245,7 +245,7 @@ def policy_value(
         raise StructureError("no held-out step takes a recommended action")
     surprise = held.rewards[usable] - gain + bias[s2] - bias[s]
     episode = np.repeat(np.arange(held.n_episodes), held.lengths)[usable]
-    correction, error = _clustered(surprise * weight, weight, episode)
+    correction, error = clustered(surprise * weight, weight, episode)
     n_informed = len(np.unique(episode[weight > 0]))
     reach = float(student.ppf(0.5 + LEVEL / 2, max(1, n_informed - 1))) * error
     middle = gain + correction
@@ -260,7 +260,7 @@ def policy_value(
     )
 
 
-def _clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, float]:
+def clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, float]:
     """Return ``sum(values) / sum(weights)`` and its standard error, steps of an episode depend."""
     totals, sizes = np.bincount(episode, values), np.bincount(episode, weights)
     mean = float(totals.sum() / sizes.sum())

@@ -95,18 +95,20 @@ def describe_safety(model: "LatentModel") -> list[str]:
     """Say in words what the safe policy is, and what it earns at least."""
     found = model.judged
     per = per_what(model)
-    what = "it is the policy behind the log"
-    if found.tries:
-        times = "once" if found.tries == 1 else f"{found.tries} times"
-        what = (
-            f"it departs from the policy behind the log only for actions tried at least {times} in "
-            f"a state, and is worse with a chance of {found.harm:.1%}"
-        )
     if np.isfinite(found.value_lower):
         bound = f"at least {found.value_lower:.4g} {per} with 95% confidence"
     else:
         bound = f"no lower bound, since {found.missing}"
-    return [f"safe policy: {bound}; {what}, which earned {found.logged_value:.4g}"]
+    lines = [f"safe policy: {bound}; the policy behind the log earns {found.logged_value:.4g}"]
+    if found.tries:
+        times = "once" if found.tries == 1 else f"{found.tries} times"
+        lines.append(
+            f"it departs from that policy only for actions tried at least {times} in a state, and "
+            f"is worse with a chance of {found.harm:.0%}"
+        )
+    else:
+        lines.append("it is that policy: nothing in the log is sure to be better")
+    return lines
 
 
 def per_what(model: "LatentModel") -> str:
