@@ -107,7 +107,7 @@ def test_sweeps_of_a_sparse_matrix_in_blocks(monkeypatch):
 
 
 def test_the_river_takes_very_long_for_those_who_dawdle():
-    n = 200
+    n = 100
     transition, _ = river(n)
     longest = hitting.hitting_times(transition, longest=True)
     # Against the stream, by hand: the time from x to x + 1 is t = (1 + 0.9 t') / 0.05.
@@ -115,7 +115,7 @@ def test_the_river_takes_very_long_for_those_who_dawdle():
     for _ in range(n - 2):
         steps.append((1 + 0.9 * steps[-1]) / 0.05)
     assert longest[0, n - 1] == pytest.approx(sum(steps), rel=1e-11)
-    assert longest[0, n - 1] > 1e240
+    assert longest[0, n - 1] > 1e120
     shortest = hitting.hitting_times(transition)
     up = [1 / 0.35]
     for _ in range(n - 2):

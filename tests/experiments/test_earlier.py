@@ -164,7 +164,7 @@ def test_bytes_changed_one_by_one_never_end_in_a_traceback(earlier):
     rng = np.random.default_rng(5)
     for path in sorted((earlier / "runs").glob(f"{FIRST}*")):
         content = path.read_bytes()
-        for place in rng.integers(len(content), size=40).tolist():
+        for place in rng.integers(len(content), size=12).tolist():
             changed = bytearray(content)
             changed[place] ^= 1 << int(rng.integers(8))
             path.write_bytes(changed)

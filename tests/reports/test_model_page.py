@@ -315,7 +315,7 @@ def test_moves_under_one_action(browser, model):
     words = [option.text for option in menu.options]
     assert words == [
         "the best policy",
-        "whoever acted in the log",
+        "the policy of the log",
         *(f"always: {name}" for name in sorted(ACTIONS)),
     ]
     click_node(browser, 0)

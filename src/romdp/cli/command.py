@@ -51,7 +51,7 @@ def announce_compilation() -> None:
 
 
 class _CompilationNotice(logging.Handler):
-    """Says once that kernels are being compiled; it hears of it without importing numba."""
+    """Says once that kernels are being compiled; it learns this without importing numba."""
 
     def emit(self, record: logging.LogRecord) -> None:
         logging.getLogger(record.name).removeHandler(self)

@@ -196,7 +196,7 @@ def locked(path: Path, busy: str) -> Iterator[None]:
             yield
         finally:
             with suppress(OSError):
-                path.unlink()  # still locked: whoever opened it meanwhile sees that it is gone
+                path.unlink()  # still locked: who opened it meanwhile sees that it is gone
     finally:
         os.close(descriptor)
 
@@ -223,7 +223,7 @@ def _open(path: Path) -> int:
 
 
 def _hold(descriptor: int, busy: str, path: Path) -> bool:
-    """Lock an open file; False if it was removed by whoever held it before."""
+    """Lock an open file; False if the process that held it before has removed it."""
     try:
         import fcntl
     except ImportError:  # not on this system
@@ -266,7 +266,7 @@ def read_json(path: PathLike) -> Any:
 
 
 def write_sealed(path: PathLike, content: Mapping[str, Any]) -> None:
-    """Write a JSON object together with a checksum of it."""
+    """Write a JSON object together with its checksum."""
     write_json(path, {**content, _CHECKSUM: _json_checksum(content)})
 
 

@@ -20,7 +20,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def whole_number(value: Any, name: str, low: int = 0, high: int | None = None) -> int:
-    """Check a whole number in [low, high]; numbers such as ``1e6`` and NumPy integers will do."""
+    """Check a whole number in [low, high]; ``1e6`` and NumPy integers are accepted."""
     whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
     if not whole or isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} is {value!r}; pass a whole number")

@@ -16,7 +16,7 @@ from romdp.exact.chains import Floats, expected_total, support_period
 _CERTAIN = 1e-11  # residual at which a column of hitting times is done ...
 _ACCEPTABLE = 1e-9  # ... or this, where the size of the times leaves no more digits
 _SWEEPS = 250
-_PATIENCE = 20  # a column that did not halve its residual in so many sweeps is solved directly
+_PATIENCE = 20  # a column that did not halve its residual in this many sweeps is solved directly
 _HUGE = 1e8  # extrapolations stop here: times as large as this are solved directly
 _FAR = 100  # and so is one that starts with ways as long as this
 _FEW = 30  # and so are small problems, to the last digit
@@ -310,7 +310,7 @@ def hitting_times(
     for target in np.flatnonzero(np.isnan(times).any(axis=0)).tolist():
         way, there = distance[target], finite[target]
         times[:, target] = _passage_times(transition, pairs, target, way, there, longest)
-    # An arrival that does not count starts anew from the target: on average 1 / hit - 1 times.
+    # An arrival that does not count starts again from the target: on average 1 / hit - 1 times.
     for target in np.flatnonzero(hit < 1).tolist():
         with np.errstate(over="ignore", divide="ignore"):
             times[:, target] += (1 / hit[target] - 1) * times[target, target]

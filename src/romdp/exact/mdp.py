@@ -1,4 +1,4 @@
-"""Exact MDPs: a checked, frozen model and what is true of it."""
+"""Exact MDPs: a checked, frozen model and what follows from it."""
 
 import os
 from functools import cached_property

@@ -112,7 +112,7 @@ class RunDirectory:
             try:
                 experiment = Experiment.from_dict(content, target)
             except StorageError:
-                # Killed before a world file was copied: the original will do, if it is the same.
+                # Killed before a world file was copied: the original serves, if it is unchanged.
                 experiment = Experiment.from_dict(content)
         except ROMDPError as error:
             raise StorageError(f"{target / _EXPERIMENT}: {error}") from error
@@ -194,7 +194,7 @@ class RunDirectory:
         return row.error
 
     def table_file(self, name: str) -> Path:
-        """Say where a shard is; only names that romdp gives will do."""
+        """Say where a shard is; only names that romdp itself gives are accepted."""
         if not _SHARD.fullmatch(name):
             raise StorageError(f"{self.path}: {name!r} is no table of romdp")
         return self.path / _TABLES / name

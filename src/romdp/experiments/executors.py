@@ -199,7 +199,7 @@ class _Worker:
 
 def _died(status: int | None) -> str:
     return (
-        f"The worker process died {_MOST_DEATHS} times over this task, at last with status "
+        f"The worker process died {_MOST_DEATHS} times over this task, the last time with status "
         f"{status}: killed from outside, or out of memory (use fewer workers).\n"
     )
 

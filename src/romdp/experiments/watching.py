@@ -80,7 +80,7 @@ class Plain(_Writing):
         yield
 
     def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
-        """Write what came of a run."""
+        """Write the result of a run."""
         regret = facts["regret"]
         text = "regret unknown" if regret is None else f"regret {regret:,.1f}"
         exact = ", exact" if facts["exact"] else ""

@@ -119,7 +119,7 @@ class FileWorld:
 
     @classmethod
     def read(cls, path: str | Path, label: str = "", sha256: str | None = None) -> "FileWorld":
-        """Read a world file; with ``sha256``, only if it is that very file."""
+        """Read a world file; with ``sha256``, only if its content has that hash."""
         try:
             found = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:

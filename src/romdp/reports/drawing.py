@@ -25,7 +25,7 @@ _HATCHING = (
 
 
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> "Figure":
-    """Make a figure of so many inches that belongs to no window and changes nothing global."""
+    """Make a figure of this size in inches; it belongs to no window and changes no global state."""
     if find_spec("matplotlib") is None:
         raise InvalidInputError("figures need matplotlib: pip install 'romdp[plot]'")
     from matplotlib.figure import Figure
@@ -126,7 +126,7 @@ class Ribbon:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A line of text around a place, or right of it or left of it."""
+    """A line of text, centred on a place or to the left or right of it."""
 
     x: float
     y: float
@@ -173,7 +173,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Shapes on a sheet of so many pixels, with y growing downwards; ``about`` says what it is."""
+    """Shapes on a sheet measured in pixels, y growing downwards; ``about`` describes it."""
 
     width: float
     height: float

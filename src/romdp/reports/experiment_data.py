@@ -121,7 +121,7 @@ def _series(records: Sequence[Record], n_lines: int) -> dict[str, Any]:
 
 
 def _spread(records: Sequence[Record], most: int) -> Sequence[Record]:
-    """Return at most so many runs, spread evenly by their final regret."""
+    """Return at most ``most`` runs, spread evenly by their final regret."""
     if len(records) <= most:
         return records
     order = np.argsort([curve(record, "regret")[-1] for record in records], kind="stable")

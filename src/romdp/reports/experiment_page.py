@@ -38,7 +38,7 @@ def write_report(
     Parameters
     ----------
     directory
-        What ``romdp compare`` wrote, or what `read_results` read of it.
+        What ``romdp compare`` wrote, or what `read_results` returned for it.
     out
         The file to write; by default ``report.html`` in the directory, and ``summary.json``
         is then brought up to date too.
@@ -48,12 +48,13 @@ def write_report(
 
     Returns
     -------
-    Where the page is. It needs no network and no other file.
+    Path
+        Where the page is. It needs no network and no other file.
 
     Raises
     ------
     StorageError
-        Where the directory is missing, foreign, damaged, or has no finished run.
+        If the directory is missing, foreign, damaged, or has no finished run.
     """
     results = directory if isinstance(directory, Results) else read_results(directory)
     summary = summarise(results.directory, {name for name, _ in results.damaged})
@@ -284,7 +285,7 @@ def _distinct(results: Results, name: str) -> str:
         value = record.facts.get(name)
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {entry}" for key, entry in value.items())
-        text = "not said" if value is None else str(value)
+        text = "not recorded" if value is None else str(value)
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:
         return next(iter(found))

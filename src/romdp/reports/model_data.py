@@ -15,10 +15,10 @@ from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR
 Floats = NDArray[np.float64]
 
 MOST_OBSERVATIONS = 20_000
-"""So many observations are in the page, the most frequent ones."""
+"""How many observations the page holds: the most frequent ones."""
 
 MOST_NODES = 50
-"""So many states are in the graph, the most visited ones."""
+"""How many states the graph shows: the most visited ones."""
 
 _NAME = 300  # letters kept of a name
 _MOST_AHEAD = 20  # states that an action leads to

@@ -45,8 +45,8 @@ _INPUT = (
 
 MEANING = {
     "observations are placed surely": "An observation in the wrong state gets the wrong action.",
-    "every action was tried in every state": "What was hardly tried cannot be judged: something "
-    "better may hide there.",
+    "every action was tried in every state": "What was rarely tried cannot be judged: "
+    "something better may hide there.",
     "the policy rests on experience": "What a handful of tries recommends may have been luck.",
     "every state leads to every other": "Long-run averages assume that no state is left for good.",
     "the policy has one long-run gain": "Otherwise what the policy earns depends on where it "
@@ -310,7 +310,7 @@ def _checks(content: dict[str, Any]) -> Html:
 
 
 def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
-    """List the observations that are placed least surely, and pairs that were hardly tried."""
+    """List the observations that are placed least surely, and pairs that were rarely tried."""
     margins, rare = content["margins"], model.rarely_tried
     total = int((model.certainty < SURE).sum())
     listed = [found for found in margins["doubtful"] if found["certainty"] < SURE]
@@ -362,7 +362,7 @@ def _configuration(model: LatentModel, content: dict[str, Any]) -> Html:
             else f"{held['n_episodes']:,} episodes, {held['n_steps']:,} steps",
             "confidence sets": str(model.confidence),
             "probability that the widths fail (delta)": model.delta,
-            "an action counts as hardly tried below so many tries": model.rare,
+            "an action counts as rarely tried below this number of tries": model.rare,
             "reward ranges over": f"{number(span[0])} to {number(span[1])}"
             if span
             else "no rewards",

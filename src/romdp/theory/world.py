@@ -53,7 +53,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Facts:
-    """A world, what the paper assumes of it, the spectral constants, and what was chosen."""
+    """A world, what the paper assumes about it, the spectral constants, and what was chosen."""
 
     world: ROMDP
     assumed: Assumptions

@@ -290,7 +290,7 @@ class Likelihood:
     def _best_number(
         self, search: Search, found: list[Grouping], slowness: int = 1, *, exactly: bool
     ) -> Grouping:
-        """Choose the number of groups by its evidence, then the best placing in so many groups.
+        """Choose the number of groups by its evidence, then the best placing in that many groups.
 
         Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
         the numbers beside the best one. Each evidence has noise of about 5, less with more
@@ -349,7 +349,7 @@ class Likelihood:
 
 
 def _warn(argument: str, remedy: str) -> None:
-    """Warn whoever calls the constructor of `Likelihood`."""
+    """Warn the caller of `Likelihood`."""
     message = f"the argument {argument} of Likelihood goes in version 0.3; {remedy}"
     warnings.warn(message, DeprecationWarning, stacklevel=4)
 

@@ -41,7 +41,7 @@ class Links(NamedTuple):
         target = matrix.indices.astype(np.int32, copy=False)
         count = np.minimum(matrix.data, _LARGEST).astype(np.int32)
         in_start, in_cell, in_count = _turn(start, target, count, matrix.shape[1])
-        # Read-only all of them: kernels are compiled once, not anew for arrays that are frozen.
+        # All are read-only: otherwise kernels would be compiled a second time for frozen arrays.
         return cls(
             n_actions,
             freeze(start),

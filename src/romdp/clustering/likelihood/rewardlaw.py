@@ -48,7 +48,7 @@ class RewardLaw:
 
     @property
     def name(self) -> str:
-        """The law in a word."""
+        """The name of the law."""
         if self.code == CATEGORICAL and self.levels == (0.0, 1.0):
             return "bernoulli"
         return ("none", "categorical", "gaussian")[self.code]

@@ -184,11 +184,12 @@ class Search:
         return self.climb(current)
 
     def temper(self, n_groups: int, slowness: int = 1) -> tuple[Grouping, float]:
-        """Cool from infinite heat, which also measures the evidence for so many groups.
+        """Cool from infinite heat, which also measures the evidence for ``n_groups`` groups.
 
-        The evidence is the log probability of the data with so many groups, whoever is in which.
-        The score is that of the data with one placing z; where visits are few, many placings are
-        about as likely, and their sum is what speaks for or against a number of groups. With
+        The evidence is the log probability of the data with that many groups, summed over all
+        placings. The score is that of the data with one placing z; where visits are few, many
+        placings are about as likely, and their sum is what speaks for or against a number of
+        groups. With
         Z(b) the sum of exp(b score(z)) over all z, log Z(0) counts them, log Z(1) is the
         evidence, and in between log Z rises by the mean score at temperature 1 / b, which
         cooling visits anyway (thermodynamic integration). Where groups form too fast for it, the

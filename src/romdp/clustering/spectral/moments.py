@@ -91,7 +91,7 @@ class Moments:
         return scipy.sparse.coo_array((self.weights, (rows, columns)), shape=shape).tocsr()
 
     def resample(self, rng: np.random.Generator) -> "Moments":
-        """Draw the counts anew, each from a Poisson law around what was seen (a bootstrap).
+        """Draw the counts again, each from a Poisson law around what was seen (a bootstrap).
 
         Successive triples overlap and are not independent. But given the hidden states,
         emissions and moves are, and they carry the error of the directions that matter: the
@@ -181,7 +181,7 @@ def _noise_norm(
 
 
 def _noise(matrix: Any, n_samples: float, rng: np.random.Generator) -> Any:
-    """Draw the error of a matrix of shares: each count anew from a Poisson law."""
+    """Draw the error of a matrix of shares: each count is drawn again from a Poisson law."""
     if isinstance(matrix, np.ndarray):
         return rng.poisson(matrix * n_samples) / n_samples - matrix
     error = matrix.copy()

@@ -98,7 +98,7 @@
       if (data.rewarded && a === state.cautious && a !== state.best) {
         marks.push(make("span", { className: "mark soft", title: "best if every width were as bad as it could be" }, "cautious"));
       }
-      if (action.visits < data.rare) marks.push(make("span", { className: "mark" }, action.visits ? "hardly tried" : "never tried"));
+      if (action.visits < data.rare) marks.push(make("span", { className: "mark" }, action.visits ? "rarely tried" : "never tried"));
       const pays = action.pays === null ? "-" : `${number(action.pays)} ± ${number(Number(action.width.toPrecision(2)))}`;
       return [[name(data.actions[a]), " ", ...marks], number(action.visits),
         ...(data.rewarded ? [pays, a === state.best ? "" : action.loses === null ? "-" : number(Number(action.loses.toPrecision(3)))] : []),
@@ -183,7 +183,7 @@
 
   const names = data.actions.map((text, a) => [a, `always: ${text}`]);
   const menu = choice("moves under", [
-    ...(data.rewarded ? [["best", "the best policy"]] : []), ["logged", "whoever acted in the log"],
+    ...(data.rewarded ? [["best", "the best policy"]] : []), ["logged", "the policy of the log"],
     ...(names.length > 1 ? names : []),
   ], (value) => {
     view.moves = value;
