@@ -74,7 +74,8 @@ class World:
     q: dict[str, float] = field(default_factory=dict)
 
 
-TAXI = {"discount": 0.99, "learning_rate": 0.9, "greedy_after": 0.2, "floor": 0.0}
+TAXI = {"discount": 0.99, "learning_rate": 1.0, "greedy_after": 0.0, "floor": 0.0}
+GRID = {"discount": 0.99, "learning_rate": 0.9, "greedy_after": 0.5, "floor": 0.0}
 LAKE = {"discount": 0.99, "learning_rate": 0.05, "greedy_after": 0.6, "floor": 0.01}
 WORLDS = {
     "Taxi-v4, 1 view": World(
@@ -98,9 +99,9 @@ WORLDS = {
         *(60_000, 1, 450.0, 500.0),
         q={"discount": 0.99, "learning_rate": 0.2, "greedy_after": 0.2, "floor": 0.0},
     ),
-    "MiniGrid Empty-8x8, 1 view": World(grid("Empty-8x8"), 20_000, 1, 0.94, 0.961, q=TAXI),
-    "MiniGrid Empty-8x8, 10 views": World(grid("Empty-8x8"), 20_000, 10, 0.94, 0.961, q=TAXI),
-    "MiniGrid DoorKey-5x5": World(grid("DoorKey-5x5"), 60_000, 1, 0.93, q=TAXI),
+    "MiniGrid Empty-8x8, 1 view": World(grid("Empty-8x8"), 20_000, 1, 0.94, 0.961, q=GRID),
+    "MiniGrid Empty-8x8, 10 views": World(grid("Empty-8x8"), 20_000, 10, 0.94, 0.961, q=GRID),
+    "MiniGrid DoorKey-5x5": World(grid("DoorKey-5x5"), 60_000, 1, 0.93, q=GRID),
     "ICU-Sepsis-v2": World(sepsis, 480_000, 1, 0.85, 0.8751, q=LAKE),
 }
 

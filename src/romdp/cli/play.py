@@ -67,6 +67,7 @@ def play(
     from romdp.experiments.agents import AGENTS
     from romdp.playing import play as play_agent
     from romdp.reports.play_page import write_play_page
+    from romdp.worlds.wrappers import make_environment
 
     check_output(out, "directory")
     if out.exists() and any(out.iterdir()):
@@ -91,19 +92,6 @@ def play(
     write_play_page(run, environment, out / "report.html")
     typer.echo(_summary(run, environment))
     typer.echo(f"wrote {one_line(out)}: report.html, policy.npz, returns.csv, run.json")
-
-
-def make_environment(name: str, views: int | None = None, seed: int = 0) -> Any:
-    """Make a Gymnasium environment; what cannot be made is refused with the reason."""
-    import gymnasium
-
-    from romdp.worlds.wrappers import RichObservation, numbered
-
-    try:
-        env: Any = gymnasium.make(name)
-    except (gymnasium.error.Error, ImportError) as error:
-        raise InvalidInputError(f"cannot make the environment {name!r}: {error}") from error
-    return env if views is None else RichObservation(numbered(env), views, seed)
 
 
 def _agent(name: str, known: Any, objective: str | None) -> Any:

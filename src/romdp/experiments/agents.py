@@ -163,14 +163,26 @@ AGENTS: dict[str, Maker] = {
 BASELINE_NAMES = ("dqn", "q-learning")
 """Agents with a loop of their own, which `romdp.baselines` plays."""
 
+_TOLD = ("oracle", "oracle-psrl")
 _NEEDED = {"dqn": ("torch", "stable_baselines3"), "q-learning": ()}
 
 
-def make_agent(name: str, world: ROMDP | MDP, settings: Settings | None = None) -> Agent:
+def check_blind_agents(names: Sequence[str], world: str) -> None:
+    """Refuse agents that must be told the truth, in a world about which nobody knows it."""
+    for name in names:
+        if name in _TOLD:
+            raise InvalidInputError(
+                f"agent {name!r} must be told the hidden states, which nobody knows about {world}; "
+                "leave it out"
+            )
+
+
+def make_agent(name: str, world: ROMDP | MDP | None, settings: Settings | None = None) -> Agent:
     """Make an agent by its name, for a world.
 
     Only the oracles read the true labels; SL-UCRL is told their number unless the settings say
-    otherwise. An MDP has no hidden states that could be told.
+    otherwise. An MDP has no hidden states that could be told. ``world`` is None where nothing is
+    known about it.
 
     Examples
     --------
@@ -182,8 +194,11 @@ def make_agent(name: str, world: ROMDP | MDP, settings: Settings | None = None) 
     chosen = settings or Settings()
     maker = AGENTS[choice(name, "agent", AGENTS)]
     told = not chosen.unknown_states and not isinstance(world, MDP)
-    hidden = as_romdp(world)
     factor = chosen.factor
+    if world is None:
+        # No maker but those of the oracles looks at the world.
+        return replace(maker(None, chosen, None, factor or 1.0), name=name)  # type: ignore[arg-type]
+    hidden = as_romdp(world)
     if factor is None:
         factor = 0.5 if isinstance(world, MDP) else 1.0
     return replace(maker(hidden, chosen, hidden.n_states if told else None, factor), name=name)

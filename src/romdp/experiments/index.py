@@ -34,6 +34,7 @@ MOST_GROUPINGS = 202
 FIGURES = ("regret", "pseudo_regret", "slope", "n_clusters")
 FACTS = ("exact", "refines", "steps_to_exact", "gain", "seconds", "resumed")
 ENVIRONMENT = ("machine", "versions")
+EPISODES = "episodes"  # what runs with episodes have besides
 
 _FORMAT = "romdp runs 2"
 _COLUMNS = (
@@ -229,7 +230,8 @@ class Index:
 
     def store(self, number: int, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         """Keep a finished run."""
-        content = json.dumps({name: facts[name] for name in ENVIRONMENT}, sort_keys=True)
+        named = [*ENVIRONMENT, *([EPISODES] if EPISODES in facts else [])]
+        content = json.dumps({name: facts[name] for name in named}, sort_keys=True)
         blobs = [tables[kind] for kind in KINDS]
         with self._transaction() as connection:
             # A machine and its versions are kept once.

@@ -3,7 +3,7 @@
 import platform
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -17,8 +17,7 @@ from romdp import __version__
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
 from romdp.core.text import plain
 from romdp.data.partition import Partition
-from romdp.exact.mdp import MDP
-from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.exact.romdp import as_romdp
 from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, make_agent
 from romdp.experiments.directory import RunDirectory, drop_checkpoint
 from romdp.experiments.executors import Executor, Here
@@ -26,7 +25,7 @@ from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import slope, summarise
 from romdp.experiments.tables import Writer, pack_tables
 from romdp.experiments.watching import Progress, Watcher
-from romdp.experiments.worlds import WorldSpec
+from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.playing import Run, epochs
 
 _EVERY = 0.2  # seconds between two reports of one run
@@ -62,12 +61,23 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
         raise MisuseError(f"this worker has romdp {__version__}, the experiment {task.romdp}")
     started = time.perf_counter()
     world = task.world.make(task.observations, task.run.replicate)
-    hidden = as_romdp(world)
     run, resumed = _play(task, world, tell)
-    try:
-        gain = hidden.hidden.gain
-    except StructureError:
-        gain = None
+    gain, episodes = None, {}
+    if isinstance(task.world, EnvironmentWorld):
+        unknown = np.full(task.run.n_observations, -1, np.int64)
+        labels = getattr(world, "labels", unknown)
+        episodes = {
+            "episodes": {
+                "number": len(run.returns),
+                "mean_return": run.mean_return,
+                "success_rate": run.success_rate,
+            }
+        }
+    else:
+        hidden = as_romdp(world)
+        labels = hidden.labels
+        with suppress(StructureError):
+            gain = hidden.hidden.gain
     facts: dict[str, Any] = {
         "id": task.run.id,
         "regret": run.regret[-1],
@@ -75,12 +85,13 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
         "slope": slope(run.steps, run.pseudo_regret),
         "n_clusters": run.partition.n_clusters,
         "gain": gain,
-        **grouping_facts(run, hidden.labels),
+        **grouping_facts(run, labels),
         "resumed": resumed,  # the wall time then is that of the last part
         "seconds": time.perf_counter() - started,
         **_environment(),
+        **episodes,
     }
-    return Finished(plain(facts), pack_tables(run, hidden.labels))
+    return Finished(plain(facts), pack_tables(run, labels))
 
 
 def grouping_facts(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]:
@@ -110,17 +121,19 @@ def _environment() -> dict[str, Any]:
     }
 
 
-def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> tuple[Run, bool]:
+def _play(task: Task, world: Any, tell: Callable[[Progress], None]) -> tuple[Run, bool]:
     seed = task.run.stream(task.seed)
     tell(Progress(0, 0.0, task.run.n_observations))
     if task.run.agent in BASELINE_NAMES:
         from romdp.playing.baselines import play_baseline
 
         return play_baseline(task.run.agent, world, task.steps, seed), False
-    agent = make_agent(task.run.agent, world, task.settings)
+    known = not isinstance(task.world, EnvironmentWorld)
+    agent = make_agent(task.run.agent, world if known else None, task.settings)
     checkpoint = Path(task.checkpoint)
-    # A worker elsewhere may not see the directory: it plays without a checkpoint.
-    kept = checkpoint if checkpoint.parent.is_dir() else None
+    # A worker elsewhere may not see the directory, and an environment cannot be saved: they play
+    # without a checkpoint.
+    kept = checkpoint if known and checkpoint.parent.is_dir() else None
     damage = ""
     while True:
         try:
@@ -131,6 +144,7 @@ def _play(task: Task, world: ROMDP | MDP, tell: Callable[[Progress], None]) -> t
                 seed,
                 checkpoint=kept,
                 checkpoint_seconds=task.checkpoint_seconds,
+                reward_range=getattr(task.world, "reward_range", None),
             )
             break
         except WriteError:

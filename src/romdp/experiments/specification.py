@@ -13,8 +13,13 @@ from romdp import __version__
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.validation import choice, whole_number
-from romdp.experiments.agents import Settings, check_agents
-from romdp.experiments.worlds import FileWorld, NamedWorld, WorldSpec, safe_name, world_from
+from romdp.experiments.agents import Settings, check_agents, check_blind_agents
+from romdp.experiments.worlds import (
+    EnvironmentWorld,
+    WorldSpec,
+    safe_name,
+    world_from,
+)
 
 KIND, VERSION = "romdp experiment", 1
 
@@ -108,7 +113,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         worlds = tuple(
-            spec if isinstance(spec, NamedWorld | FileWorld) else world_from(spec)
+            spec if isinstance(spec, WorldSpec) else world_from(spec)
             for spec in _some(self.worlds, "worlds")
         )
         checked: dict[str, Any] = {
@@ -139,6 +144,10 @@ class Experiment:
                     f"the number of observations of world {spec.label!r} cannot be chosen; "
                     "leave observations out"
                 )
+            if isinstance(spec, EnvironmentWorld):
+                check_blind_agents(checked["agents"], spec.name)
+                cells.append((spec, spec.size()))
+                continue
             for size in sizes:
                 world = spec.make(size, 0)  # made once, so that a bad one shows
                 # An MDP can only be observed by its states.

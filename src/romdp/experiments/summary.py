@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from romdp.core.randomness import generator
 from romdp.core.text import columns, interval, number, plain
 from romdp.experiments.directory import RunDirectory
+from romdp.experiments.index import EPISODES
 
 Floats = NDArray[np.float64]
 
@@ -161,8 +162,17 @@ def _figures(agent: str, finals: Mapping[int, Mapping[str, Any]]) -> dict[str, A
         return [finals[seed][name] for seed in sorted(finals)]
 
     reached = [step for step in column("steps_to_exact") if step is not None]
+    episodes = {}
+    if all(EPISODES in facts for facts in finals.values()):
+        told = column(EPISODES)
+        episodes = {
+            "mean_return": _spread([one["mean_return"] for one in told]),
+            "success_rate": _spread([one["success_rate"] for one in told]),
+            "episodes": float(np.mean([one["number"] for one in told])),
+        }
     return {
         "agent": agent,
+        **episodes,
         "seeds": len(finals),
         "regret": _spread(column("regret")),
         "pseudo_regret": _spread(column("pseudo_regret")),
@@ -203,6 +213,10 @@ _HEADER = (
     *("groups", "exact", "after", "seconds"),
 )
 
+_RETURN_HEADER = (
+    *("agent", "return", "95% interval", "IQM", "success", "episodes", "groups", "seconds"),
+)
+
 
 def format_summary(summary: Mapping[str, Any]) -> str:
     """Lay the final figures out as tables, one for each world.
@@ -218,9 +232,10 @@ def format_summary(summary: Mapping[str, Any]) -> str:
         parts.append(_cell(cell))
     parts.append(
         "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean of the "
-        "regret; slope: of\nthe pseudo-regret against sqrt(step) over the last decade; exact: "
-        "share of runs that end with the true\ngrouping, and (median) the step after which they "
-        "had it; seconds: wall time of a run."
+        "regret or return;\nreturn: of the episodes that end in the last fifth of the steps; slope:"
+        " of the pseudo-regret against\nsqrt(step) over the last decade; exact: share of runs that "
+        "end with the true grouping, and (median) the\nstep after which they had it; seconds: wall "
+        "time of a run."
     )
     return "\n\n".join(parts)
 
@@ -229,6 +244,9 @@ def _cell(cell: Mapping[str, Any]) -> str:
     title = f"{cell['world']}, {cell['n_observations']} observations"
     if not cell["agents"]:
         return f"{title}: no run is finished"
+    if all("mean_return" in figures for figures in cell["agents"]):
+        rows = [_RETURN_HEADER, *(_return_row(figures) for figures in cell["agents"])]
+        return "\n".join([title, *columns(rows, "<>")])
     rows = [_HEADER, *(_row(figures) for figures in cell["agents"])]
     lines = [title, *columns(rows, "<>")]
     first = cell["agents"][0]["agent"]
@@ -252,6 +270,20 @@ def _row(figures: Mapping[str, Any]) -> tuple[str, ...]:
         number(figures["n_clusters"]["mean"], 1),
         f"{100 * figures['exact']:.0f}%",
         number(figures["steps_to_exact"], 0),
+        number(figures["seconds"], 1),
+    )
+
+
+def _return_row(figures: Mapping[str, Any]) -> tuple[str, ...]:
+    found = figures["mean_return"]
+    return (
+        f"{figures['agent']} ({figures['seeds']})",
+        number(found["mean"], 3),
+        interval(found["mean_interval"], 3),
+        number(found["interquartile_mean"], 3),
+        number(figures["success_rate"]["mean"], 3),
+        number(figures["episodes"], 0),
+        number(figures["n_clusters"]["mean"], 1),
         number(figures["seconds"], 1),
     )
 

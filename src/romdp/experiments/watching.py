@@ -83,6 +83,8 @@ class Plain(_Writing):
         """Write the result of a run."""
         regret = facts["regret"]
         text = "regret unknown" if regret is None else f"regret {regret:,.1f}"
+        if (found := facts.get("episodes", {}).get("mean_return")) is not None:
+            text = f"return {found:.4g}"
         exact = ", exact" if facts["exact"] else ""
         self._end(run, f"{text}, {facts['n_clusters']} groups{exact}, {facts['seconds']:.1f} s")
 

@@ -12,7 +12,12 @@ from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.validation import choice
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
+from romdp.playing.spaces import actions_for, codes_for
 from romdp.worlds.catalogue import WORLDS, load_world, make
+from romdp.worlds.wrappers import make_environment
+
+ENVIRONMENT_PREFIX = "gym:"
+"""What the names of Gymnasium environments begin with."""
 
 _STATES_ARE_OBSERVATIONS = ("random-mdp",)
 
@@ -137,7 +142,63 @@ class FileWorld:
         return {"file": self.file, "sha256": self.sha256, "label": self.label}
 
 
-WorldSpec = NamedWorld | FileWorld
+@dataclass(frozen=True)
+class EnvironmentWorld:
+    """A registered Gymnasium environment.
+
+    Nothing is known about it exactly, so its runs have returns and no regret. They have no
+    checkpoints either: a run that was interrupted begins again.
+
+    Parameters
+    ----------
+    name
+        ``gym:`` and the name of the environment, such as ``"gym:Taxi-v4"``.
+    arguments
+        ``views``: show each observation as one of so many. ``reward_range``: the smallest and the
+        largest reward.
+    label
+        What tables call it; the name by default.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+    takes_observations = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arguments, Mapping):
+            raise InvalidInputError(
+                f"arguments of world {self.name!r} are {self.arguments!r}; pass a table of them"
+            )
+        for argument in self.arguments:
+            choice(argument, f"argument of world {self.name!r}", ("views", "reward_range"))
+        object.__setattr__(self, "label", safe_name(self.label or self.name))
+
+    @property
+    def reward_range(self) -> Any:
+        """The smallest and the largest reward, if given."""
+        return self.arguments.get("reward_range")
+
+    def make(self, n_observations: int | None, replicate: int) -> Any:
+        """Make the environment; the replicate decides the views."""
+        name = self.name.removeprefix(ENVIRONMENT_PREFIX)
+        return make_environment(name, self.arguments.get("views"), replicate)
+
+    def size(self) -> int:
+        """Return the number of observations; what no agent could play is refused."""
+        env = self.make(None, 0)
+        actions_for(env.action_space)
+        size = codes_for(env.observation_space).size
+        env.close()
+        return size
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"name": self.name, "arguments": dict(self.arguments), "label": self.label}
+
+
+WorldSpec = NamedWorld | FileWorld | EnvironmentWorld
 
 
 def world_from(content: Any, directory: Path | None = None) -> WorldSpec:
@@ -157,9 +218,9 @@ def world_from(content: Any, directory: Path | None = None) -> WorldSpec:
         choice(key, "entry of a world", keys)
     label = _text(content.get("label", ""), "label of a world")
     if "name" in content:
-        return NamedWorld(
-            _text(content["name"], "name of a world"), content.get("arguments", {}), label
-        )
+        name = _text(content["name"], "name of a world")
+        kind = EnvironmentWorld if name.startswith(ENVIRONMENT_PREFIX) else NamedWorld
+        return kind(name, content.get("arguments", {}), label)
     path, sha256 = Path(_text(content["file"], "file of a world")), content.get("sha256")
     if directory is None:
         return FileWorld.read(path, label, sha256)

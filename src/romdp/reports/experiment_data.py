@@ -15,6 +15,7 @@ from romdp.core.text import count
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.specification import Experiment, RunSpec
+from romdp.experiments.worlds import EnvironmentWorld
 from romdp.reports.bands import (
     BANDS,
     MEASURES,
@@ -197,8 +198,11 @@ def _emission(record: Record, experiment: Experiment) -> str | None:
     """Draw what every state shows, if that is known and can be drawn."""
     if record.hidden_state is None or record.n_observations > _MOST_DRAWN:
         return None
+    spec = experiment.world(record.world)
+    if isinstance(spec, EnvironmentWorld):
+        return None
     size = None if experiment.observations is None else record.n_observations
-    world = as_romdp(experiment.world(record.world).make(size, record.seed))
+    world = as_romdp(spec.make(size, record.seed))
     return emission_picture(world.emission, Partition(record.groupings[-1].labels)).svg()
 
 

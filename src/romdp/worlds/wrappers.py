@@ -193,3 +193,24 @@ def numbered(env: gymnasium.Env[Any, Any], capacity: int = 2000) -> gymnasium.En
     if isinstance(env.observation_space, Discrete):
         return env
     return VocabularyWrapper(env, capacity)
+
+
+def make_environment(
+    name: str, views: int | None = None, seed: Seed = 0
+) -> gymnasium.Env[Any, Any]:
+    """Make a registered Gymnasium environment; what cannot be made is refused with the reason.
+
+    Parameters
+    ----------
+    name
+        Its name, such as ``"Taxi-v4"``; ``"module:Name-v0"`` imports the module first.
+    views
+        Show each observation as one of so many; see `RichObservation`.
+    seed
+        Decides the views.
+    """
+    try:
+        env = gymnasium.make(name)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise InvalidInputError(f"cannot make the environment {name!r}: {error}") from error
+    return env if views is None else RichObservation(numbered(env), views, seed)
