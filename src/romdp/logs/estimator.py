@@ -1,14 +1,13 @@
 """`HiddenStates`: finding hidden states with the manners of scikit-learn, which is not needed."""
 
-import inspect
-import sys
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.clustering.clusterer import Clusterer
-from romdp.core.errors import InvalidInputError, MisuseError
+from romdp.core.errors import InvalidInputError
+from romdp.core.estimator import Estimator, not_fitted
 from romdp.core.randomness import Seed
 from romdp.core.validation import choice
 from romdp.logs.fitting import fit
@@ -17,7 +16,7 @@ from romdp.logs.model.latent import LatentModel
 from romdp.logs.reading.rows import Trajectories, read_observations, read_steps
 
 
-class HiddenStates:
+class HiddenStates(Estimator):
     """An estimator of the hidden states behind observations.
 
     Nothing happens in the constructor and arguments are kept as given; what `fit` learns ends in
@@ -162,47 +161,11 @@ class HiddenStates:
 
     def _fitted(self) -> LatentModel:
         if not hasattr(self, "model_"):
-            raise _not_fitted()("this HiddenStates is not fitted yet; call fit first")
+            raise not_fitted(self)
         return self.model_
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return list(inspect.signature(cls.__init__).parameters)[1:]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise InvalidInputError(
-                    f"HiddenStates has no parameter {name!r}; it has {', '.join(self._names())}"
-                )
-            setattr(self, name, value)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """Say what this is to scikit-learn, which alone asks."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags("clusterer", TargetTags(required=False), input_tags=InputTags())
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        given = [
-            f"{name}={getattr(self, name)!r}"
-            for name in self._names()
-            if getattr(self, name) is not defaults[name].default
-            and getattr(self, name) != defaults[name].default
-        ]
-        return f"HiddenStates({', '.join(given)})"
-
-
-def _not_fitted() -> type[MisuseError]:
-    """Return an error that is scikit-learn's own kind too where that is loaded to catch it."""
-    theirs = sys.modules.get("sklearn.exceptions")
-    if theirs is None:
-        return MisuseError
-    return type("NotFittedError", (MisuseError, theirs.NotFittedError), {})

@@ -33,6 +33,7 @@ from romdp.reports.shell import (
     folded,
     section,
     table,
+    tiles,
     write_page,
 )
 
@@ -146,7 +147,7 @@ def model_page(model: LatentModel) -> str:
 def _headline(content: dict[str, Any]) -> Html:
     """Make the tiles with the figures that are asked for first."""
     summary, held = content["summary"], content["held_out"] or {}
-    tiles = [
+    found = [
         (
             "hidden states",
             number(summary["n_states"]),
@@ -161,9 +162,9 @@ def _headline(content: dict[str, Any]) -> Html:
     if summary["gain"] is not None:
         low, high = number(summary["pessimistic_gain"]), number(summary["optimistic_gain"])
         more = f"at least {low}; no policy above {high}"
-        tiles.append(("reward per step, best policy", number(summary["gain"]), more))
+        found.append(("reward per step, best policy", number(summary["gain"]), more))
         bound = summary["value_lower"]
-        tiles.append(
+        found.append(
             (
                 "safe policy, at least",
                 number(bound) if np.isfinite(bound) else "not known",
@@ -173,18 +174,13 @@ def _headline(content: dict[str, Any]) -> Html:
     if value := held.get("value"):
         more = f"95%: {number(value['low'])} to {number(value['high'])}; "
         more += f"those who acted earned {number(value['logged'])}"
-        tiles.append(("the same, on held-out episodes", number(value["estimate"]), more))
+        found.append(("the same, on held-out episodes", number(value["estimate"]), more))
     if prediction := held.get("prediction"):
         more = f"{number(prediction['ungrouped'])} without hidden states "
         more += f"({prediction['gain']:+.3g} ± {2 * prediction['gain_error']:.2g})"
         name = "held-out log likelihood, per step"
-        tiles.append((name, number(prediction["grouped"]), more))
-    kinds = ("label", "value", "label")
-    cards = [
-        [element("div", text, class_=kind) for text, kind in zip(tile, kinds, strict=True)]
-        for tile in tiles
-    ]
-    return element("div", *(element("div", *c, class_="card tile") for c in cards), class_="tiles")
+        found.append((name, number(prediction["grouped"]), more))
+    return tiles(found)
 
 
 def _warnings(content: dict[str, Any]) -> Html:

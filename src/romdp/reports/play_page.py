@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from romdp.core.text import number
 from romdp.playing.episodes import learning_curve
 from romdp.playing.run import Run
-from romdp.reports.shell import Html, asset, document, element, facts, section, table, write_page
+from romdp.reports.shell import (
+    Html,
+    asset,
+    document,
+    element,
+    facts,
+    section,
+    table,
+    tiles,
+    write_page,
+)
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 820, 300, 70, 40  # of a picture, and its margins
 _MOST_GROUPS = 200
@@ -59,22 +69,17 @@ def write_play_page(run: Run, environment: str, path: str | os.PathLike[str]) ->
 
 
 def _tiles(run: Run) -> Html:
-    tiles = [
+    found = [
         ("groups", f"{run.partition.n_clusters:,}", "of observations that behave alike"),
         ("reward per step", number(run.reward[-1] / run.steps[-1]), "over the whole run"),
     ]
     if len(run.returns):
-        tiles.insert(
+        found.insert(
             0, ("mean return", number(run.mean_return), "episodes in the last fifth of the steps")
         )
     if not np.isnan(run.success_rate):
-        tiles.insert(1, ("success rate", f"{run.success_rate:.1%}", "of the same episodes"))
-    kinds = ("label", "value", "label")
-    cards = [
-        [element("div", text, class_=kind) for text, kind in zip(tile, kinds, strict=True)]
-        for tile in tiles
-    ]
-    return element("div", *(element("div", *c, class_="card tile") for c in cards), class_="tiles")
+        found.insert(1, ("success rate", f"{run.success_rate:.1%}", "of the same episodes"))
+    return tiles(found)
 
 
 def _curve(run: Run) -> Html:

@@ -138,6 +138,16 @@ def alert(*content: object) -> Html:
     return element("div", *content, class_="alert", role="note")
 
 
+def tiles(rows: Iterable[tuple[str, str, str]]) -> Html:
+    """Make tiles of figures: what each is, its value, and a line below it."""
+    kinds = ("label", "value", "label")
+    cards = [
+        [element("div", text, class_=kind) for text, kind in zip(row, kinds, strict=True)]
+        for row in rows
+    ]
+    return element("div", *(element("div", *c, class_="card tile") for c in cards), class_="tiles")
+
+
 def as_json(data: object) -> str:
     r"""Write data for a script element: no NaN, short numbers, nothing that could end the element.
 
