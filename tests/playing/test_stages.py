@@ -208,9 +208,10 @@ def test_the_right_stage_is_chosen():
         stage_for("FrozenLake-v1", 0)
 
 
-def test_a_continuous_environment_is_refused():
-    with pytest.raises(InvalidInputError, match="VocabularyWrapper"):
-        romdp.play(romdp.PSRL(), gymnasium.make("CartPole-v1"), 10)
+def test_a_continuous_environment_is_played_at_random_until_there_are_codes():
+    run = romdp.play(romdp.PSRL(), gymnasium.make("CartPole-v1"), 100)
+    assert len(run.returns) > 1
+    assert np.isnan(run.policy.values).all()
 
 
 def test_stepped_play_and_compiled_play_learn_alike():

@@ -40,7 +40,7 @@ _MOST_COMPONENTS = 256
 _SAMPLE = 20_000  # rows that codes are found in
 _SCORED = 50_000  # rows that views are compared on
 _HOPELESS = 0.3  # share of the best score of codes, below which codes are not grouped
-_AS_GOOD = 1.5  # standard errors between two views that predict equally well
+_AS_GOOD = 2.0  # standard errors between two views that predict equally well
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
@@ -316,16 +316,25 @@ def _score_groups(
         )
         groups = group(steps, codes)[codes]
         mark = score(groups, steps.actions, steps.rewards, steps.next_codes(groups))
-        grouped.append(replace(candidate, score=mark))
+        apart = candidate.name == "apart" and candidate.score.mean > mark.mean
+        grouped.append(candidate if apart else replace(candidate, score=mark))
     return grouped
 
 
 def _choose(candidates: list[Candidate]) -> Candidate:
-    """Choose the view that predicts best; of those that predict as well, the one of least size."""
+    """Choose the view that predicts best.
+
+    Of those that predict as well, codes that lie apart are preferred, and the finest of them: they
+    can still be grouped, and they tell states from the first visit on. Then the view of least
+    size, which has the least room for distractions.
+    """
     best = max(candidates, key=lambda candidate: candidate.score.mean)
     if not best.score.is_signal:
         return best
     as_good = [c for c in candidates if best.score.exceeds(c.score) < _AS_GOOD or c is best]
+    apart = [c for c in as_good if c.name == "apart"]
+    if apart:
+        return max(apart, key=lambda c: c.codebook.n_codes)
     return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
 
 

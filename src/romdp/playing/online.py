@@ -22,6 +22,7 @@ from romdp.playing.novelty import Novelty
 from romdp.playing.policy import Policy, policy_of
 from romdp.playing.spaces import actions_for, codes_for, codes_from
 from romdp.playing.stages import checked_range, unit_reward, zero_reward
+from romdp.playing.vectors import VectorCodes, VectorState, start_state
 
 _KIND, _VERSION = "online agent", 3
 _NONE = -1
@@ -128,7 +129,7 @@ class Online:
         self._seed = seed_sequence(seed)
         self._actions = actions_for(n_actions)
         self._codes = codes_for(n_observations)
-        self._state = agent.start(self._codes.size, self._actions.size, self._seed)
+        self._state = start_state(agent, self._codes, self._actions.size, self._seed)
         self._range = checked_range(reward_range)
         self._state.expect_episodes(None, zero_reward(self._range))
         self._streams: dict[str | int | None, _Stream] = {}
@@ -330,9 +331,14 @@ class Online:
         if "labels" in saved and saved["labels"].shape != (n_observations,):
             stored.refuse(f"there are no {n_observations} labels")  # before memory is taken
         online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
-        online._codes, online._actions = codes, actions  # type: ignore[assignment]
+        online._codes, online._actions = codes, actions
         fresh = online._state  # an agent may have a state of its own kind
-        online._state = type(fresh).from_arrays(fresh.agent, n_observations, n_actions, seed, saved)
+        if isinstance(codes, VectorCodes):
+            online._state = VectorState.restored(agent, codes, n_actions, seed, saved)
+            n_observations = codes.memory.n_met  # observations are tickets
+        else:
+            kind = type(fresh)
+            online._state = kind.from_arrays(fresh.agent, n_observations, n_actions, seed, saved)
         online._state.expect_episodes(None, zero_reward(online._range))
         step = online._state.step + len(facts["streams"])  # terminated steps are counted later
         online._episodes = Episodes.from_arrays(stored.part("episode_"), step)

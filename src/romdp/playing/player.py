@@ -21,6 +21,7 @@ from romdp.playing.history import EpochRow, Figure, History, figure
 from romdp.playing.policy import Policy, policy_of
 from romdp.playing.run import Run
 from romdp.playing.stages import stage_for
+from romdp.playing.vectors import start_state
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ class Playing:
         self.steps = whole_number(steps, "steps", 1)
         self._agent, self._seed = agent, seed_sequence(seed)
         self._stage = stage_for(world, self._seed, reward_range)
-        self.state: AgentState = agent.start(
-            self._stage.observations.size, self._stage.actions.size, self._seed
+        self.state: AgentState = start_state(
+            agent, self._stage.observations, self._stage.actions.size, self._seed
         )
         self._stage.announce(self.state)
         self._history = History(self.steps)

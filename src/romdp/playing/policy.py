@@ -147,7 +147,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
         facts["agent"],
         facts["objective"],
         observations,
-        actions,  # type: ignore[arg-type]  # names are observations only
+        actions,  # names are observations only
     )
 
 
@@ -162,6 +162,8 @@ def policy_of(
 
     Values are scaled back from [0, 1] to the rewards of the environment.
     """
+    if hasattr(observations, "snapshot"):  # codes that are still being learned
+        observations = observations.snapshot()
     recorder, labels = state.recorder, state.partition.labels
     visits = recorder.visits.reshape(-1, recorder.n_actions).sum(axis=1)
     met = labels >= 0

@@ -122,9 +122,9 @@ def codes_for(space: Any) -> Codes:
     Parameters
     ----------
     space
-        How many numbers there are, or a Gymnasium space. A finite space is numbered; in any other
-        one, each different observation is a name, so whole numbers and texts will do, but vectors
-        of floats, which never repeat, are refused.
+        How many numbers there are, or a Gymnasium space. A finite space is numbered; real numbers
+        are encoded (see `romdp.playing.vectors`); in any other one, each different observation is
+        a name.
 
     Examples
     --------
@@ -135,12 +135,10 @@ def codes_for(space: Any) -> Codes:
         return Numbers(space, "observation")
     if (size := count(space)) is not None and size <= _MANY:
         return Numbering(space, "observation")
-    if continuous := next((part for part in _parts(space) if _is_continuous(part)), None):
-        raise InvalidInputError(
-            f"the observation space has a part {continuous} of real numbers, which hardly ever "
-            "repeat; round them into bins with gymnasium.wrappers.TransformObservation, and number "
-            "what then occurs with romdp.worlds.VocabularyWrapper"
-        )
+    if any(_is_continuous(part) for part in _parts(space)):
+        from romdp.playing.vectors import VectorCodes
+
+        return VectorCodes(space)
     return Names(Vocabulary(_CAPACITY if size is None else min(size, _CAPACITY)))
 
 
@@ -187,7 +185,7 @@ def _is_continuous(space: Any) -> bool:
     return isinstance(space, spaces.Box) and not np.issubdtype(space.dtype, np.integer)
 
 
-def codes_from(content: Any, what: str) -> "Numbers | Numbering | Names":
+def codes_from(content: Any, what: str) -> Any:
     """Read what ``to_dict`` of codes gave; anything else is an `InvalidInputError`."""
     match content:
         case {"numbers": int(size)} if len(content) == 1:
@@ -195,11 +193,18 @@ def codes_from(content: Any, what: str) -> "Numbers | Numbering | Names":
         case {"names": dict(names)} if len(content) == 1 and what == "observation":
             return Names(Vocabulary.from_dict(names))
         case {"space": space} if len(content) == 1:
-            return Numbering(_space_from(space), what)
+            return Numbering(space_from(space), what)
+        case {"vectors": _, "content": str()} if what == "observation":
+            from romdp.playing.vectors import VectorCodes
+
+            return VectorCodes.from_dict(content)
     raise InvalidInputError(f"these are no codes for an {what}: {str(content)[:60]}")
 
 
-def _space_to_json(space: Any) -> dict[str, Any]:
+def space_to_json(space: Any) -> dict[str, Any]:
+    """Return a space as plain data; the bounds of a box are left out."""
+    if isinstance(space, spaces.Box):
+        return {"box": list(space.shape)}
     if isinstance(space, spaces.Discrete):
         return {"discrete": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiBinary):
@@ -207,11 +212,12 @@ def _space_to_json(space: Any) -> dict[str, Any]:
     if isinstance(space, spaces.MultiDiscrete):
         return {"grid": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.Tuple):
-        return {"tuple": [_space_to_json(part) for part in space.spaces]}
-    return {"dict": [[name, _space_to_json(part)] for name, part in space.spaces.items()]}
+        return {"tuple": [space_to_json(part) for part in space.spaces]}
+    return {"dict": [[name, space_to_json(part)] for name, part in space.spaces.items()]}
 
 
-def _space_from(content: Any) -> Any:
+def space_from(content: Any) -> Any:
+    """Read what `space_to_json` returned."""
     try:
         match content:
             case {"discrete": int(size), "start": int(start)}:
@@ -220,10 +226,12 @@ def _space_from(content: Any) -> Any:
                 return spaces.MultiBinary(shape)
             case {"grid": list(lengths), "start": list(start)}:
                 return spaces.MultiDiscrete(np.array(lengths), start=np.array(start))
+            case {"box": list(shape)} if all(type(n) is int and n > 0 for n in shape):
+                return spaces.Box(-np.inf, np.inf, tuple(shape))
             case {"tuple": list(parts)}:
-                return spaces.Tuple([_space_from(part) for part in parts])
+                return spaces.Tuple([space_from(part) for part in parts])
             case {"dict": list(parts)}:
-                return spaces.Dict({str(name): _space_from(part) for name, part in parts})
+                return spaces.Dict({str(name): space_from(part) for name, part in parts})
     except (AssertionError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInputError(f"this is no space: {error}") from error
     raise InvalidInputError(f"this is no space: {str(content)[:60]}")
@@ -334,7 +342,7 @@ class Numbering:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {"space": _space_to_json(self.space)}
+        return {"space": space_to_json(self.space)}
 
 
 def _whole(element: Any) -> int:

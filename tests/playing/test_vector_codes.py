@@ -1,0 +1,98 @@
+"""Agents that see vectors: codes learned while playing."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import romdp
+from romdp.playing.vectors import Memory, VectorCodes
+
+
+class Corridor(gymnasium.Env):
+    """Five cells in a row, shown as noisy vectors; the last one pays and ends the episode."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, keyed=False, shape=(6,)):
+        box = spaces.Box(-10, 10, shape)
+        self.keyed, self.shape = keyed, shape
+        self.observation_space = spaces.Dict(a=box, b=spaces.Box(0, 1, (1,))) if keyed else box
+
+    def _shown(self):
+        vector = 0.1 * self.np_random.standard_normal(6)
+        vector[self.cell] += 1
+        shown = vector.astype(np.float32).reshape(self.shape)
+        return {"a": shown, "b": np.zeros(1, np.float32)} if self.keyed else shown
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell = 0
+        return self._shown(), {}
+
+    def step(self, action):
+        self.cell = min(self.cell + 1, 4) if action else max(self.cell - 1, 0)
+        ended = self.cell == 4
+        return self._shown(), float(ended), ended, False, {}
+
+
+@pytest.mark.parametrize("env", [Corridor(), Corridor(keyed=True), Corridor(shape=(2, 3))])
+def test_a_run_learns_codes_and_a_policy_for_vectors(env, tmp_path):
+    run = romdp.play(romdp.LCPSRL(objective="average"), env, steps=1100, seed=0)
+    lengths = run.returns["length"]
+    assert lengths[-20:].mean() < 6  # the shortest way takes four steps
+    policy = run.policy
+    policy.save(tmp_path / "policy.npz")
+    again = romdp.load_policy(tmp_path / "policy.npz")
+    shown, _ = env.reset(seed=5)
+    for _ in range(4):
+        assert policy.act(shown) == again.act(shown) == 1
+        shown, *_ = env.step(1)
+
+
+def steps(online, env, shown, n):
+    actions = []
+    for _ in range(n):
+        action = online.act(shown)
+        shown, reward, ended, _, _ = env.step(action)
+        online.observe(reward, None if ended else shown, terminated=ended)
+        if ended:
+            shown, _ = env.reset()
+        actions.append(action)
+    return actions, shown
+
+
+@pytest.mark.parametrize("before", [120, 520])
+def test_a_saved_agent_goes_on_to_the_bit(before, tmp_path):
+    env = Corridor()
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=3)
+    _, shown = steps(online, env, env.reset(seed=1)[0], before)
+    online.save(tmp_path / "agent.npz")
+    again = romdp.Online.load(tmp_path / "agent.npz")
+    place, state = env.cell, env.np_random.bit_generator.state
+    first, _ = steps(online, env, shown, 450)
+    env.cell, env.np_random.bit_generator.state = place, state
+    second, _ = steps(again, env, shown, 450)
+    assert first == second
+    assert again.partition == online.partition
+
+
+def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
+    monkeypatch.setattr("romdp.playing.vectors._MOST_NUMBERS", 1)
+    memory = Memory(2)
+    for t in range(9000):
+        assert memory.add(np.array([t, 0], np.float32)) == t
+        memory.actions[memory.size - 1] = 0
+    assert memory.size <= memory.most == 4096
+    last = np.arange(8000, 9000)
+    rows = memory.rows(last)
+    np.testing.assert_array_equal(memory.vectors[rows, 0], last)
+    assert memory.rows(np.array([-1, 9000]))[0] == -1
+
+
+def test_bad_vectors_are_refused():
+    codes = VectorCodes(spaces.Box(-1, 1, (3,)))
+    for bad in ([1.0, 2.0], [0, np.nan, 0], "abc", None):
+        with pytest.raises(romdp.ROMDPError):
+            codes.encode(bad)
+    assert codes.find(np.zeros(3)) == -1
