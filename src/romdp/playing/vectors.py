@@ -266,6 +266,8 @@ class VectorState(AgentState):
         self.codes = codes
         ten = 10 * codes.n_features
         self.due = min(max(_FIRST, ten), _LAST_FIRST)
+        self.grouped = 0  # codes that there were when the epoch began
+        self.partition = Partition.unseen(codes.size)
 
     @property
     def _knows_codes(self) -> bool:
@@ -278,7 +280,7 @@ class VectorState(AgentState):
         if not self._knows_codes:
             return False
         code = self.codes.code(observation)  # perhaps a new one, which has no group yet
-        return bool(self.partition.labels[code] < 0) or super().must_think(code, age)
+        return code >= self.grouped or super().must_think(code, age)
 
     def action(self, observation: int, age: int | None = None) -> int:
         """Return what to do: anything, until there are codes."""
@@ -324,6 +326,7 @@ class VectorState(AgentState):
         if self._knows_codes:
             self._give_groups()
             super().think()
+            self.grouped = self.codes.n_codes
         else:
             self.epoch += 1
             self.last_start, self.epoch_start = self.epoch_start, self.step
@@ -391,6 +394,7 @@ class VectorState(AgentState):
             **{f"memory_{name}": getattr(memory, name)[: memory.size].copy() for name in _COLUMNS},
             "memory_met": np.array(memory.n_met, np.int64),
             "due": np.array(self.due, np.int64),
+            "grouped": np.array(self.grouped, np.int64),
         }
 
     @classmethod
@@ -407,12 +411,16 @@ class VectorState(AgentState):
         own = {
             name: array
             for name, array in arrays.items()
-            if not name.startswith(("codes_", "memory_")) and name != "due"
+            if not name.startswith(("codes_", "memory_")) and name not in ("due", "grouped")
         }
-        plain = AgentState.from_arrays(agent, codes.size, n_actions, seed, own)
         state = cls(agent, codes, n_actions, seed)
-        state.__dict__.update(plain.__dict__)
-        state.due = stored.number("due", 1)
+        if any(name.startswith("codes_") for name in arrays):
+            plain = AgentState.from_arrays(agent, codes.size, n_actions, seed, own)
+            state.__dict__.update(plain.__dict__)
+        else:  # it acts at random, and has counted nothing but steps
+            for name in ("step", "epoch", "epoch_start", "last_start", "episode_start"):
+                setattr(state, name, stored.number(name, 0))
+        state.due, state.grouped = stored.number("due", 1), stored.number("grouped", 0)
         codes.restore(stored.part("codes_"))
         memory = codes.memory
         memory.n_met = stored.number("memory_met", 0)
