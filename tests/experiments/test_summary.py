@@ -7,16 +7,19 @@ import pytest
 import scipy.stats
 from experiment_cases import lose, small
 
+import romdp
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
 from romdp.experiments.summary import (
     bootstrap,
     format_summary,
     interquartile_mean,
+    limit_constant,
     slope,
     summarise,
 )
 from romdp.experiments.tables import load_runs
+from romdp.experiments.worlds import NamedWorld
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,26 @@ def test_one_table_per_world_with_aligned_columns(tmp_path):
         assert "paired by seed" in lines[place + 4]
         assert lines[place + 5].startswith("  ucrl2 - oracle: ")
         assert lines[place + 5].endswith("of 2")
+
+
+def test_regret_stands_beside_the_limit(tmp_path):
+    experiment = small(steps=200)
+    directory = RunDirectory.create(tmp_path / "x", experiment)
+    run_experiment(directory)
+    summary = summarise(directory)
+    for (spec, size), cell in zip(experiment.cells, summary["cells"], strict=True):
+        constants = [romdp.theory.lower_bound(spec.make(size, seed)) for seed in range(2)]
+        assert cell["limit"] == pytest.approx(np.mean(constants) * np.log(200))
+        for agent in cell["agents"]:
+            expected = agent["pseudo_regret"]["mean"] / cell["limit"]
+            assert agent["over_limit"] == pytest.approx(expected)
+    assert "/ C log N" in format_summary(summary)
+
+
+def test_worlds_that_are_too_large_have_no_limit():
+    world = NamedWorld("random-mdp", {"n_actions": 2})
+    experiment = small(worlds=(world,), observations=(51,))
+    assert limit_constant(experiment, *experiment.cells[0]) is None
 
 
 def test_what_is_not_known_is_a_dash(tmp_path):

@@ -23,6 +23,7 @@ from romdp.reports.bands import band, typical
 from romdp.reports.flow import lay_out
 from romdp.reports.groupings import emission_picture, flow_picture
 from romdp.reports.palette import agent_styles, state_colour
+from romdp.theory import lower_bound
 from romdp.worlds import random_romdp
 
 
@@ -52,9 +53,22 @@ def test_the_curves_are_the_bands(results, kind):
     assert legend == list(results.agents)
 
 
+def test_the_limit_is_a_thin_line_under_regret(results):
+    figure = regret_figure(results, "pseudo_regret")
+    for axes, panel in zip(figure.axes, results.panels, strict=True):
+        (limit,) = [line for line in axes.lines if line.get_label() == "C log N"]
+        spec = results.experiment.world(panel[0])
+        constants = [lower_bound(spec.make(panel[1], seed)) for seed in range(2)]
+        expected = np.mean(constants) * np.log(results.experiment.steps)
+        assert limit.get_ydata()[-1] == pytest.approx(expected)
+    assert "C log N" in figure.get_supxlabel()
+    groups = regret_figure(results, "n_clusters")
+    assert "C log N" not in groups.get_supxlabel()
+
+
 def test_some_agents_only(results):
     figure = regret_figure(results, agents=["oracle"], share_y=False)
-    assert len(figure.axes[0].lines) == 1
+    assert len(figure.axes[0].lines) == 2  # the oracle's and the limit
     with pytest.raises(InvalidInputError, match="did you mean 'oracle'"):
         regret_figure(results, agents=["oracel"])
     with pytest.raises(InvalidInputError, match="agents is empty"):

@@ -8,20 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.errors import ROMDPError
 from romdp.core.randomness import generator
 from romdp.core.text import columns, interval, number, plain
+from romdp.exact.romdp import as_romdp
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.index import EPISODES
+from romdp.experiments.specification import Experiment
+from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
+from romdp.theory.lower_bound import lower_bound
 
 Floats = NDArray[np.float64]
 
 _RESAMPLES, _FEWEST_RESAMPLES, _MOST_DRAWS = 10_000, 1_000, 10**7
 _AT_ONCE = 2**20  # draws that are held in memory
+_MOST_WORLDS, _MOST_STATES = 100, 50  # of which the limit is computed
 _MEANING = {
     "interval": "95% percentile bootstrap over seeds, 10,000 resamples (fewer beyond 1,000 seeds) "
     "with a fixed seed",
     "interquartile_mean": "mean of what is left without the lowest and the highest quarter",
     "slope": "of the pseudo-regret against sqrt(step), least squares over the last decade",
+    "limit": "C log N, where no agent that learns every world has less regret asymptotically "
+    "(Burnetas and Katehakis); mean over worlds",
+    "over_limit": "mean pseudo-regret divided by the limit",
     "differences": "first agent minus second at the last step, on the same worlds (paired by seed)",
     "steps_to_exact": "median over the runs that end with the true grouping",
     "seconds": "wall time of a run; of its last part where it was resumed",
@@ -55,11 +64,14 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
             for agent in experiment.agents
             if finals[agent, spec.label, n_observations]
         }
+        constant = limit_constant(experiment, spec, n_observations)
+        limit = None if constant is None else constant * np.log(experiment.steps)
         cells.append(
             {
                 "world": spec.label,
                 "n_observations": n_observations,
-                "agents": [_figures(agent, finals) for agent, finals in by_agent.items()],
+                "limit": limit,
+                "agents": [_figures(agent, finals, limit) for agent, finals in by_agent.items()],
                 "differences": [
                     _difference(pair, by_agent[pair[0]], by_agent[pair[1]])
                     for pair in combinations(by_agent, 2)
@@ -86,6 +98,27 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
         }
     )
     return summary
+
+
+def limit_constant(experiment: Experiment, spec: WorldSpec, n_observations: int) -> float | None:
+    """Return the mean of `romdp.theory.lower_bound` over the worlds that the seeds draw.
+
+    A hundred worlds are enough for the mean. None if a world has more than fifty hidden states,
+    where the bound takes long, or a gain that depends on the start, or is not known exactly.
+    """
+    if isinstance(spec, EnvironmentWorld):
+        return None
+    size = None if experiment.observations is None else n_observations
+    found = []
+    for replicate in range(min(experiment.seeds, _MOST_WORLDS)):
+        world = as_romdp(spec.make(size, replicate))
+        if world.n_states > _MOST_STATES:
+            return None
+        try:
+            found.append(lower_bound(world))
+        except ROMDPError:
+            return None
+    return float(np.mean(found))
 
 
 def slope(step: NDArray[np.int64], figure: Floats) -> float:
@@ -155,7 +188,9 @@ def _spread(values: Sequence[Any] | Floats) -> dict[str, Any]:
     }
 
 
-def _figures(agent: str, finals: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(
+    agent: str, finals: Mapping[int, Mapping[str, Any]], limit: float | None
+) -> dict[str, Any]:
     """Return the figures of one agent in one world."""
 
     def column(name: str) -> list[Any]:
@@ -170,12 +205,14 @@ def _figures(agent: str, finals: Mapping[int, Mapping[str, Any]]) -> dict[str, A
             "success_rate": _spread([one["success_rate"] for one in told]),
             "episodes": float(np.mean([one["number"] for one in told])),
         }
+    pseudo = _spread(column("pseudo_regret"))
     return {
         "agent": agent,
         **episodes,
         "seeds": len(finals),
         "regret": _spread(column("regret")),
-        "pseudo_regret": _spread(column("pseudo_regret")),
+        "pseudo_regret": pseudo,
+        "over_limit": pseudo["mean"] / limit if limit else None,
         "slope": _spread(column("slope")),
         "n_clusters": _spread(column("n_clusters")),
         "exact": float(np.mean(column("exact"))),
@@ -209,8 +246,8 @@ def _difference(
 
 
 _HEADER = (
-    *("agent", "regret", "95% interval", "IQM", "pseudo-regret", "95% interval", "slope"),
-    *("groups", "exact", "after", "seconds"),
+    *("agent", "regret", "95% interval", "IQM", "pseudo-regret", "95% interval", "/ C log N"),
+    *("slope", "groups", "exact", "after", "seconds"),
 )
 
 _RETURN_HEADER = (
@@ -232,9 +269,10 @@ def format_summary(summary: Mapping[str, Any]) -> str:
         parts.append(_cell(cell))
     parts.append(
         "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean of the "
-        "regret or return;\nreturn: of the episodes that end in the last fifth of the steps; slope:"
-        " of the pseudo-regret against\nsqrt(step) over the last decade; exact: share of runs that "
-        "end with the true grouping, and (median) the\nstep after which they had it; seconds: wall "
+        "regret or return;\nreturn: of the episodes that end in the last fifth of the steps; / C log"
+        " N: the pseudo-regret as a\nmultiple of the asymptotic lower bound; slope: of the "
+        "pseudo-regret against sqrt(step) over the last\ndecade; exact: share of runs that end with "
+        "the true grouping, and (median) the step after which they\nhad it; seconds: wall "
         "time of a run."
     )
     return "\n\n".join(parts)
@@ -266,6 +304,7 @@ def _row(figures: Mapping[str, Any]) -> tuple[str, ...]:
         number(regret["interquartile_mean"], 1),
         number(pseudo["mean"], 1),
         interval(pseudo["mean_interval"], 1),
+        number(figures.get("over_limit"), 1),
         number(figures["slope"]["mean"], 2),
         number(figures["n_clusters"]["mean"], 1),
         f"{100 * figures['exact']:.0f}%",

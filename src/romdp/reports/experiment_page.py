@@ -177,13 +177,14 @@ def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
     meaning = summary["meaning"]
     headings = [
         *("world", "agent", "seeds", "regret [95%]", "middle half", "pseudo-regret [95%]"),
-        *("slope", "groups", "exact", "steps to exact", "seconds"),
+        *("/ C log N", "slope", "groups", "exact", "steps to exact", "seconds"),
     ]
     note = element(
         "p",
         f"Means over seeds at the last step. Intervals: {meaning['interval']}. Middle half: the "
-        f"regret's interquartile mean. Slope: {meaning['slope']}. Exact: share of runs that end "
-        f"with the true grouping; steps to exact: {meaning['steps_to_exact']}.",
+        "regret's interquartile mean. / C log N: the pseudo-regret as a multiple of the asymptotic "
+        f"lower bound of Burnetas and Katehakis. Slope: {meaning['slope']}. Exact: share of runs "
+        f"that end with the true grouping; steps to exact: {meaning['steps_to_exact']}.",
         class_="note",
     )
     parts = [table(headings, rows, marks), note]
@@ -208,6 +209,7 @@ def _figures(agent: Mapping[str, Any]) -> list[object]:
         _interval(agent["regret"]),
         agent["regret"]["interquartile_mean"],
         _interval(agent["pseudo_regret"]),
+        agent["over_limit"],
         agent["slope"]["mean"],
         agent["n_clusters"]["mean"],
         f"{agent['exact']:.0%}",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.storage import write_bytes
 from romdp.core.validation import choice
+from romdp.experiments.summary import limit_constant
 from romdp.reports.bands import BANDS, MEASURES, band, bulb_places, curve, known_measures, typical
 from romdp.reports.drawing import new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
@@ -37,6 +38,7 @@ __all__ = [
 
 _FORMATS = ("svg", "png")
 _N_MARKERS = 7
+_LIMIT = "C log N"
 
 
 def write_figures(
@@ -158,15 +160,34 @@ def regret_figure(
     styles = _styles(results, agents)
     figure, panels = _panels(results, share_y)
     counts = set()
+    limits = _limits(results) if measure in ("regret", "pseudo_regret") else {}
     for panel, axes in zip(results.panels, panels, strict=True):
         for name, style in styles.items():
             records = results.of(name, panel)
             if records:
                 _draw_band(axes, records, measure, kind, style)
                 counts.add(len(records))
+        if panel in limits:
+            step = np.geomspace(1, results.experiment.steps, 100)
+            limit = limits[panel] * np.log(step)
+            axes.plot(np.sqrt(step), limit, color="#777777", ls=":", lw=0.8, label=_LIMIT)
         _label_axes(axes, MEASURES[measure], share_y=share_y)
-    _add_legend(figure, styles, _band_note(kind, counts))
+    note = _band_note(kind, counts)
+    if limits:
+        note += f"; dotted: {_LIMIT}, which no agent is below for ever"
+    _add_legend(figure, styles, note)
     return figure
+
+
+def _limits(results: Results) -> dict[Panel, float]:
+    """Return the constant C of each panel that has one."""
+    experiment = results.experiment
+    found = {
+        (spec.label, size): limit_constant(experiment, spec, size)
+        for spec, size in experiment.cells
+        if (spec.label, size) in results.panels
+    }
+    return {panel: constant for panel, constant in found.items() if constant is not None}
 
 
 def groups_figure(

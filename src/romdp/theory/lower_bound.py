@@ -5,6 +5,7 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.compiled import kernel
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 
@@ -58,47 +59,52 @@ def lower_bound(world: ROMDP | MDP) -> float:
     68.7
     """
     hidden = as_romdp(world).hidden
-    gain, bias = hidden.gain, hidden.bias
+    gain, bias = hidden.gain, hidden.bias.copy()  # kernels are compiled for writable arrays
     aims = gain + bias  # (X,)
     gaps = aims[:, None] - hidden.reward - hidden.transition @ bias
     total = 0.0
     for x, a in np.argwhere(gaps > _SAME * max(1.0, float(np.ptp(bias)))).tolist():
         reward = float(hidden.reward[x, a])
         total += float(gaps[x, a]) / cost_of_deviation(
-            hidden.transition[x, a], reward, bias, float(aims[x])
+            hidden.transition[x, a].copy(), reward, bias, float(aims[x])
         )
     return total
 
 
+@kernel
 def cost_of_deviation(law: Floats, reward: float, values: Floats, aim: float) -> float:
     """Return the least divergence from a pair's law and mean reward to ones worth ``aim``.
 
     The result is inf if the largest reward and the best next state are not worth as much.
     """
-    top = float(values.max())
-    low = max(reward, aim - top)
-    high = min(1.0, aim - float(law @ values))
+    low = max(reward, aim - values.max())
+    high = min(1.0, aim - (law * values).sum())
     if low > 1.0:
         return inf
-
-    def cost(mean: float) -> float:
-        return bernoulli_divergence(reward, mean) + _cost_of_move(law, values, aim - mean)
-
     ratio = (5.0**0.5 - 1.0) / 2.0
     left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = cost(left), cost(right)
+    at_left = _cost(law, reward, values, aim, left)
+    at_right = _cost(law, reward, values, aim, right)
     for _ in range(_BISECTIONS):  # golden sections: the cost is convex
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - ratio * (high - low)
-            at_left = cost(left)
+            at_left = _cost(law, reward, values, aim, left)
         else:
             low, left, at_left = left, right, at_right
             right = low + ratio * (high - low)
-            at_right = cost(right)
-    return min(at_left, at_right, cost(low), cost(high))
+            at_right = _cost(law, reward, values, aim, right)
+    at_ends = min(_cost(law, reward, values, aim, low), _cost(law, reward, values, aim, high))
+    return min(at_left, at_right, at_ends)
 
 
+@kernel
+def _cost(law: Floats, reward: float, values: Floats, aim: float, mean: float) -> float:
+    """Return the least divergence of a law and a mean reward that is ``mean``."""
+    return bernoulli_divergence(reward, mean) + _cost_of_move(law, values, aim - mean)
+
+
+@kernel
 def bernoulli_divergence(p: float, q: float) -> float:
     """Return kl(p, q), the divergence between two coins."""
     total = 0.0
@@ -108,17 +114,20 @@ def bernoulli_divergence(p: float, q: float) -> float:
     return total
 
 
+@kernel
 def _cost_of_move(law: Floats, values: Floats, mean: float) -> float:
     """Return the least KL(law, q) over laws q that expect at least ``mean`` of the values."""
     excess = values - mean
-    if law @ excess >= 0.0:
+    if (law * excess).sum() >= 0.0:
         return 0.0
-    top = float(excess.max())
+    top = excess.max()
     if top <= 0.0:
         return inf
     low, high = 0.0, 1.0 / top
     for _ in range(_BISECTIONS):
         z = (low + high) / 2.0
-        slope = -float(law @ (excess / (1.0 - z * excess)))
-        low, high = (z, high) if slope > 0.0 else (low, z)
-    return float(law @ np.log1p(-low * excess))
+        if (law * excess / (1.0 - z * excess)).sum() < 0.0:
+            low = z
+        else:
+            high = z
+    return float((law * np.log1p(-low * excess)).sum())
