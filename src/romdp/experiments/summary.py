@@ -269,10 +269,10 @@ def format_summary(summary: Mapping[str, Any]) -> str:
         parts.append(_cell(cell))
     parts.append(
         "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean of the "
-        "regret or return;\nreturn: of the episodes that end in the last fifth of the steps; / C log"
-        " N: the pseudo-regret as a\nmultiple of the asymptotic lower bound; slope: of the "
-        "pseudo-regret against sqrt(step) over the last\ndecade; exact: share of runs that end with "
-        "the true grouping, and (median) the step after which they\nhad it; seconds: wall "
+        "regret or return;\nreturn: of the episodes that end in the last fifth of the steps; "
+        "/ C log N: the pseudo-regret as a\nmultiple of the asymptotic lower bound; slope: of the "
+        "pseudo-regret against sqrt(step) over the last\ndecade; exact: share of runs that end "
+        "with the true grouping, and (median) the step after which they\nhad it; seconds: wall "
         "time of a run."
     )
     return "\n\n".join(parts)
