@@ -73,7 +73,7 @@ def count(engine: str, path: Path) -> int:
                 FROM '{path}')
             GROUP BY ALL) WHERE following IS NOT NULL
     """
-    return int(duckdb.sql(query).fetchone()[0])
+    return int(duckdb.sql(query).fetchall()[0][0])
 
 
 def main() -> None:

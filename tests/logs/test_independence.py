@@ -7,7 +7,7 @@ import pytest
 import romdp
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.logs.model.independence import _beyond_chance, alike_test, markov_test
+from romdp.logs.model.evaluation import _beyond_chance, alike_test, markov_test
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=30, seed=2)
 TRUTH = Partition(WORLD.labels)

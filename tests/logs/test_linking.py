@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 
 from romdp.data.tally import Tally
-from romdp.logs.reading.linking import (
+from romdp.logs.reading.episodes import (
     ACTION_BITS,
     OBSERVATION_BITS,
     count_rewards,

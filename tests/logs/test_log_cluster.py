@@ -6,9 +6,8 @@ from plain_logs import assert_same, plain_counts, random_rows
 
 from romdp.core.errors import InvalidInputError
 from romdp.logs.reading import counting
-from romdp.logs.reading.cluster import joined
 from romdp.logs.reading.columns import Columns
-from romdp.logs.reading.counting import count_logs, count_stretch
+from romdp.logs.reading.counting import count_logs, count_stretch, joined
 from romdp.logs.reading.partial import LogSettings
 from romdp.logs.reading.sources import open_source
 

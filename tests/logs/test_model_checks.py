@@ -7,8 +7,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.logs.model import LatentModel
 from romdp.logs.model.checks import check_model
-from romdp.logs.model.evaluation import HeldOut, PolicyValue, Prediction
-from romdp.logs.model.independence import PermutationTest
+from romdp.logs.model.evaluation import HeldOut, PermutationTest, PolicyValue, Prediction
 
 EVEN = np.full((3, 2, 3), 300)
 CLEAR = np.array([[[800, 50, 50], [50, 800, 50]], [[50, 50, 800], [800, 50, 50]],

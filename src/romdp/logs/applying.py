@@ -15,8 +15,7 @@ from romdp.core.text import count, one_line
 from romdp.logs.model.files import names_column
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.reading.columns import Columns, kind_of
-from romdp.logs.reading.matching import Matcher
-from romdp.logs.reading.names import python_names, simple_names
+from romdp.logs.reading.names import Matcher, python_names, simple_names
 from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
 from romdp.logs.reading.sources import open_source
 

@@ -12,9 +12,9 @@ from romdp import __version__
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import count, number
 from romdp.logs.model.checks import SURE
-from romdp.logs.model.facts import model_facts
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
+from romdp.logs.model.table import model_facts
 from romdp.reports.model_data import (
     MOST_NODES,
     MOST_OBSERVATIONS,

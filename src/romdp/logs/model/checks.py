@@ -8,7 +8,7 @@ import numpy as np
 from romdp.exact.chains import classes
 
 if TYPE_CHECKING:
-    from romdp.logs.model.independence import PermutationTest
+    from romdp.logs.model.evaluation import PermutationTest
     from romdp.logs.model.latent import LatentModel
 
 ALIKE = "the observations of a state are alike"

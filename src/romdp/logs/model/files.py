@@ -37,8 +37,7 @@ from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.encoding.decoder import StateDecoder
-from romdp.logs.model.evaluation import HeldOut, PolicyValue, Prediction
-from romdp.logs.model.independence import PermutationTest
+from romdp.logs.model.evaluation import HeldOut, PermutationTest, PolicyValue, Prediction
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import Safety
 from romdp.planning.confidence import Hoeffding

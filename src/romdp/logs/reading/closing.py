@@ -12,7 +12,7 @@ from romdp.data.counts import Counts
 from romdp.data.tally import DENSE_LIMIT
 from romdp.data.trajectory import Trajectory
 from romdp.data.transitions import add_up
-from romdp.logs.reading.linking import ACTION_BITS, OBSERVATION_BITS, renamed, unpacked
+from romdp.logs.reading.episodes import ACTION_BITS, OBSERVATION_BITS, renamed, unpacked
 from romdp.logs.reading.names import Floats, Ints, mix
 from romdp.logs.reading.partial import BLOCK, Partial
 

@@ -1,5 +1,6 @@
 """Count a log: stretches of it in parallel, joined in their order."""
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -12,9 +13,9 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number, whole_number
 from romdp.logs.reading.closing import ENDS, LogCounts, finish
 from romdp.logs.reading.columns import Columns, Place, kind_of
-from romdp.logs.reading.linking import ACTION_BITS, OBSERVATION_BITS
+from romdp.logs.reading.episodes import ACTION_BITS, OBSERVATION_BITS
 from romdp.logs.reading.partial import LogSettings, Partial
-from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, ParquetPiece, Piece
+from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, ParquetPiece, Piece, TablePiece
 from romdp.logs.reading.sorting import Sorter
 from romdp.logs.reading.sources import open_source
 
@@ -110,8 +111,6 @@ def count_logs(
     if sort:
         whole = count_sorted(pieces, settings, batch_rows, progress)
     elif client is not None:
-        from romdp.logs.reading.cluster import STRETCHES_PER_WORKER, count_on_cluster
-
         n_stretches = STRETCHES_PER_WORKER * max(1, len(client.scheduler_info()["workers"]))
         if columns.episode is None and columns.terminated is not None:
             n_stretches = 1  # where an episode begins is known only by the rows before
@@ -321,3 +320,45 @@ def _n_workers(workers: int | None) -> int:
     if workers is None:
         return min(_MOST_WORKERS, os.cpu_count() or 1)
     return whole_number(workers, "workers", 1)
+
+
+STRETCHES_PER_WORKER = 4
+"""More than one, so that a slow worker does not keep the others waiting."""
+
+
+def count_on_cluster(
+    client: Any,
+    stretches: Sequence[tuple[list[Piece], int]],
+    settings: LogSettings,
+    batch_rows: int,
+) -> Partial:
+    """Count stretches in parallel and join neighbours pairwise until one is left.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``.
+    stretches
+        Pieces and first row of each, in order; see `romdp.logs.reading.counting.share_out`.
+    settings, batch_rows
+        As for `count_stretch`.
+    """
+    if any(isinstance(piece, TablePiece) for pieces, _ in stretches for piece in pieces):
+        raise InvalidInputError("a cluster counts files; write the table to a folder first")
+    parts = [
+        client.submit(count_stretch, pieces, settings, row, batch_rows, pure=False)
+        for pieces, row in stretches
+    ]
+    while len(parts) > 1:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [
+            client.submit(joined, *pair, pure=False) if len(pair) == 2 else pair[0]
+            for pair in pairs
+        ]
+    whole: Partial = parts[0].result()
+    return whole
+
+
+def joined(first: Partial, second: Partial) -> Partial:
+    """Join two stretches and leave both as they are: a cluster may ask again."""
+    return copy.deepcopy(first).join(copy.deepcopy(second))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.logs.reading.linking import count_rewards
+from romdp.logs.reading.episodes import count_rewards
 from romdp.logs.reading.names import Floats, Ints
 
 _LIMIT = 2**28  # pairs: each of three arrays then takes 2 GiB

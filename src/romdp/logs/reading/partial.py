@@ -17,17 +17,17 @@ from romdp.core.errors import InvalidInputError
 from romdp.data.tally import Tally
 from romdp.data.transitions import add_up
 from romdp.logs.reading.columns import Columns, Place, flags, numbers, ordered, propensities
-from romdp.logs.reading.episodes import Episodes
-from romdp.logs.reading.linking import (
+from romdp.logs.reading.episodes import (
     ACTION_BITS,
     OBSERVATION_BITS,
+    Episodes,
+    Orders,
     link,
     mark_ends,
     renamed,
     unpacked,
 )
 from romdp.logs.reading.names import Floats, Ints, Names, coded, digests, mix
-from romdp.logs.reading.orders import Orders
 from romdp.logs.reading.pairs import Pairs
 
 BLOCK = 100

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import WriteError
 from romdp.logs.reading.columns import Place
-from romdp.logs.reading.orders import disorder
+from romdp.logs.reading.episodes import disorder
 from romdp.logs.reading.partial import AFTER_THE_END, Partial
 
 _BUCKETS = 64
