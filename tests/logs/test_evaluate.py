@@ -120,3 +120,22 @@ def test_the_average_is_per_step():
     assert found.objective == "average"
     for e in found:
         assert -0.2 < e.value < 0.5
+
+
+def test_estimators_agree_with_scope_rl():
+    """The values that scope-rl 0.2.1 gives for the same steps (SNTIS, PDIS and DR)."""
+    n, length, n_actions = 12, 4, 3
+    rng = np.random.default_rng(7)
+    size = n * length
+    policy, base = rng.dirichlet(np.ones(3), size), rng.dirichlet(2 * np.ones(3), size)
+    actions = np.array([rng.choice(n_actions, p=chances) for chances in base])
+    rewards, q = rng.random(size), rng.random((size, n_actions))
+    steps = np.arange(size)
+    held = Trajectory(np.zeros(size, int), actions, rewards, [length] * n)
+    episodes = _Episodes(held, rewards, 0.9)
+    weights = episodes.products(policy[steps, actions] / base[steps, actions])
+    v = (policy * q).sum(axis=1)
+    assert episodes.weighted("x", weights, rng).value == pytest.approx(1.657551165127783, abs=1e-9)
+    assert episodes.per_decision("x", weights).value == pytest.approx(1.441208772238176, abs=1e-9)
+    robust = episodes.doubly_robust("x", weights, q[steps, actions], v)
+    assert robust.value == pytest.approx(1.435037242105734, abs=1e-9)
