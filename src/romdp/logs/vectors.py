@@ -21,6 +21,8 @@ from romdp.logs.reading.names import simple_names
 from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
 from romdp.logs.reading.sources import open_source
 
+_FEWEST = 20  # steps of which it is known where they led
+
 Observation = str | Sequence[str] | None
 """The column of observations, or the columns of the numbers of a vector."""
 
@@ -101,6 +103,12 @@ def decode_log(
 def _found(
     steps: Steps, clusterer: Clusterer, rng: np.random.Generator, encoder: Encoder
 ) -> StateDecoder:
+    known = int((steps.following >= 0).sum())
+    if known < _FEWEST:
+        raise InvalidInputError(
+            f"fewer than {_FEWEST} steps lead to a vector that is known: too few to learn what the "
+            "vectors show"
+        )
     decoder = find_states(steps, clusterer, rng, encoder)
     if decoder.n_states == 1:
         raise InvalidInputError(
@@ -116,7 +124,7 @@ def _is_table(data: Any) -> bool:
         isinstance(data, str | list | tuple)
         or hasattr(data, "__fspath__")
         or hasattr(data, "__arrow_c_stream__")
-        or hasattr(data, "columns")
+        or hasattr(type(data), "columns")  # asking a lazy frame itself would read it
     )
 
 
