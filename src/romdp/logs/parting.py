@@ -20,6 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 
@@ -211,6 +212,8 @@ class _Laws:
             (len(labels), self.n_groups),
         )
         self.beta = self._dispersion()
+        # Means of rewards of many values may differ by luck: such rewards are not compared.
+        self.pays = read_reward_law(counts).name in ("bernoulli", "categorical")
         n_tries, means = counts.visits, counts.reward_means
         squares = np.maximum(0.0, counts.reward_squares - n_tries * means**2)
         repeated = (n_tries - 1).clip(0).sum()
@@ -262,13 +265,16 @@ class _Laws:
         by_row += np.bincount(at, _totals(mine.data, theirs.data, self.beta), len(by_row))
         evidence = by_row.reshape(own.visits.shape).sum(axis=1)
         n, m = own.visits, core.visits
+        shared = np.minimum(n, m).sum(axis=1)
+        if not self.pays:
+            return evidence, shared
         gap = own.sums / np.maximum(n, 1) - core.sums / np.maximum(m, 1)
         noise = self.noise * (1.0 / np.maximum(n, 1) + 1.0 / np.maximum(m, 1))
         wide = noise + 2.0 * self.spread
         paid = 0.5 * (np.log(wide / noise) - gap**2 * (1.0 / noise - 1.0 / wide))
         # Equal rewards are too common to speak for anything.
         paid = np.where((n > 0) & (m > 0), np.clip(paid, -_MOST, 0.0), 0.0)
-        return evidence + paid.sum(axis=1), np.minimum(n, m).sum(axis=1)
+        return evidence + paid.sum(axis=1), shared
 
 
 def moves_and_ends(counts: Counts, ends: Counts | None) -> tuple[Any, Floats]:
