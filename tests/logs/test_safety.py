@@ -245,3 +245,14 @@ def test_nothing_warns_about_a_tiny_log():
             0,
         )
     np.testing.assert_allclose(found.policy.sum(axis=1), 1.0)
+
+
+def test_restarts_lead_to_where_episodes_begin():
+    """The average over endless episodes is the sum of one divided by its length."""
+    log = walk(2_000, 5)
+    columns = Columns("place", "step", "paid", "walk", None, "over")
+    counted = count_logs(log, columns, holdout=0)
+    given = (counted.total, counted.ends, counted.starts, Partition(np.arange(GOAL)), (0.0, 1.0))
+    even = np.full((GOAL, 2), 0.5)
+    per_step = Draws(*given, "average").best_guess().value(even)
+    assert per_step == pytest.approx(np.mean(log["paid"]), rel=0.1)

@@ -163,7 +163,9 @@ class Draws:
         self.low, high = reward_range
         self.span = high - self.low if high > self.low else 1.0
         self.moves, self.ended = moves_and_ends(counts, ends)
-        weights = counts.visits.sum(axis=1) if self.average or not starts.sum() else starts
+        # Without ends nothing begins again, and the average does not depend on the start as a rule.
+        anywhere = (self.average and ends is None) or not starts.sum()
+        weights = counts.visits.sum(axis=1) if anywhere else starts
         self.starts = weights.astype(np.float64)
         self.doubt = doubts(counts, ends, partition, certainty)
         self.doubtful = np.flatnonzero((self.doubt > _NEGLIGIBLE) & (partition.labels >= 0))

@@ -9,7 +9,7 @@ from romdp.data.trajectory import Trajectory
 
 
 def is_minari(data: Any) -> bool:
-    """Whether something looks like a Minari dataset."""
+    """Tell whether something looks like a Minari dataset."""
     return hasattr(data, "iterate_episodes") and hasattr(data, "total_episodes")
 
 
