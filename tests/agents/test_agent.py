@@ -312,3 +312,56 @@ def test_sizes_that_make_no_sense_are_refused(sizes):
 def test_an_agent_is_frozen():
     with pytest.raises(AttributeError):
         romdp.UCRL2().name = "other"
+
+
+def cycle(state, steps, reward):
+    """Walk round three observations, each step paying the same."""
+    for t in range(steps):
+        if state.must_think(t % 3):
+            state.think()
+        state.learn(t % 3, state.action(t % 3), reward, (t + 1) % 3)
+
+
+@pytest.mark.parametrize(("objective", "says"), [("average", 1), ("episodic", 0)])
+def test_an_agent_says_once_that_no_policy_can_matter(objective, says, caplog):
+    state = romdp.PSRL(objective=objective).start(3, 2, seed=0)
+    state.expect_episodes()
+    cycle(state, 9000, 1.0)
+    assert sum("every policy is as good" in line for line in caplog.messages) == says
+
+
+def test_an_agent_whose_rewards_differ_says_nothing(caplog):
+    state = romdp.PSRL(objective="average").start(3, 2, seed=0)
+    state.learn(0, 0, 0.5, 1)
+    cycle(state, 5000, 1.0)
+    assert not caplog.messages
+
+
+def test_objectives_are_resolved_where_the_agent_plays():
+    state = romdp.PSRL().start(3, 2, seed=0)
+    assert str(state.objective) == "average"
+    state.expect_episodes(200, 0.25)
+    assert str(state.objective) == "episodic, discount 0.995"
+    assert state.objective.zero_reward == 0.25
+    assert state.goal.is_average
+    state.learn(0, 1, 1.0, 2, terminated=True)
+    assert not state.goal.is_average
+    told = romdp.PSRL(objective="average").start(3, 2, seed=0)
+    told.expect_episodes(200)
+    assert told.objective.is_average
+    strange = Agent(planner=SpyPlanner()).start(3, 2, seed=0)  # knows no objectives
+    strange.expect_episodes(200)
+    assert strange.objective.is_average
+
+
+def test_under_a_horizon_the_action_depends_on_the_step_of_the_episode():
+    """Waiting pays 1 per step and ending pays 3: wait until the last step."""
+    state = romdp.UCRL2(romdp.Hoeffding(0.0), objective="episodic:4").start(1, 2, seed=0)
+    state.expect_episodes()
+    for t in range(40):
+        state.learn(0, t % 2, float(1 + 2 * (t % 2)) / 3, 0, terminated=t % 2 == 1)
+    state.think()
+    assert [state.action(0, age) for age in range(6)] == [0, 0, 0, 1, 1, 1]
+    assert state.action(0) == 0
+    again = AgentState.from_arrays(state.agent, 1, 2, 0, state.arrays())
+    assert [again.action(0, age) for age in range(4)] == [0, 0, 0, 1]

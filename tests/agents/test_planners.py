@@ -34,7 +34,7 @@ def check_mean(samples, expected):
 
 
 def test_beta_rewards_have_the_posterior_mean_and_variance():
-    rewards = draws(Posterior())
+    rewards = draws(Posterior(1.0, "beta"))
     a, b = 1 + COUNTS.reward_sums, 1 + VISITS - COUNTS.reward_sums
     mean = a / (a + b)
     check_mean(rewards, mean)
@@ -55,12 +55,12 @@ def test_reward_sums_that_rounding_pushed_out_are_clipped():
     counts = Counts([[3]], [[[3]]], [[3.0]], [[3.0]])
     counts.reward_sums.setflags(write=True)
     counts.reward_sums[0, 0] = np.nextafter(3.0, 4.0)
-    drawn = Posterior().draw_rewards(counts, np.random.default_rng(0))
+    drawn = Posterior(1.0, "beta").draw_rewards(counts, np.random.default_rng(0))
     assert 0 < drawn[0, 0] <= 1
 
 
 def test_a_plan_is_the_best_one_for_the_world_that_was_drawn():
-    planner = Posterior()
+    planner = Posterior(1.0, "beta")
     plan = planner.plan(COUNTS, 400, np.random.default_rng(7))
     rng = np.random.default_rng(7)
     laws = planner.draw_transitions(COUNTS, rng)
@@ -73,11 +73,11 @@ def test_a_plan_is_the_best_one_for_the_world_that_was_drawn():
 
 @pytest.mark.parametrize(("t", "precision"), [(1, 0.01), (400, 0.01), (10**6, 1e-3)])
 def test_the_precision_of_the_posterior_plan(t, precision):
-    plan = Posterior().plan(COUNTS, t, np.random.default_rng(1))
+    plan = Posterior(1.0, "beta").plan(COUNTS, t, np.random.default_rng(1))
     rng = np.random.default_rng(1)
     laws, rewards = (
-        Posterior().draw_transitions(COUNTS, rng),
-        Posterior().draw_rewards(COUNTS, rng),
+        Posterior(1.0, "beta").draw_transitions(COUNTS, rng),
+        Posterior(1.0, "beta").draw_rewards(COUNTS, rng),
     )
     twin = value_iteration(laws, rewards, precision)
     assert (plan.gain, plan.sweeps) == (twin.gain, twin.sweeps)
@@ -85,8 +85,8 @@ def test_the_precision_of_the_posterior_plan(t, precision):
 
 
 def test_values_of_the_last_plan_shorten_the_next():
-    cold = Posterior().plan(COUNTS, 10**8, np.random.default_rng(1))
-    warm = Posterior().plan(COUNTS, 10**8, np.random.default_rng(1), cold.values)
+    cold = Posterior(1.0, "beta").plan(COUNTS, 10**8, np.random.default_rng(1))
+    warm = Posterior(1.0, "beta").plan(COUNTS, 10**8, np.random.default_rng(1), cold.values)
     assert warm.sweeps < cold.sweeps
     np.testing.assert_array_equal(warm.policy, cold.policy)
 
@@ -100,7 +100,7 @@ def test_pairs_never_visited_are_drawn_from_the_prior():
         [[0, 10**6], [0, 5 * 10**5]],
     )
     rng = np.random.default_rng(0)
-    laws = np.array([Posterior().draw_transitions(counts, rng) for _ in range(200)])
+    laws = np.array([Posterior(1.0, "beta").draw_transitions(counts, rng) for _ in range(200)])
     spread = laws.std(axis=0)
     assert spread[0, 0].min() > 0.2  # Beta(1/2, 1/2) has 0.35
     assert np.delete(spread.reshape(4, 2), 0, axis=0).max() < 0.01
@@ -110,14 +110,16 @@ def test_large_models_of_which_little_was_seen_are_drawn_as_sparse_rows():
     n_states = 400
     sparse = Counts.zeros(n_states, 2, sparse=True)
     for counts in (sparse, sparse.dense()):
-        laws = Posterior().draw_transitions(counts, np.random.default_rng(0))
+        laws = Posterior(1.0, "beta").draw_transitions(counts, np.random.default_rng(0))
         assert scipy.sparse.issparse(laws)
         assert laws.shape == (2 * n_states, n_states)
     moves = np.ones((n_states, 2, n_states), np.int64)
     paid = np.zeros((n_states, 2))
     seen = Counts(moves.sum(axis=2), moves, paid, paid)
-    assert isinstance(Posterior().draw_transitions(seen, np.random.default_rng(0)), np.ndarray)
-    plan = Posterior().plan(sparse, 1, np.random.default_rng(0))
+    assert isinstance(
+        Posterior(1.0, "beta").draw_transitions(seen, np.random.default_rng(0)), np.ndarray
+    )
+    plan = Posterior(1.0, "beta").plan(sparse, 1, np.random.default_rng(0))
     assert plan.policy.shape == (n_states,)
 
 

@@ -19,6 +19,7 @@ from romdp.planning import (
     value_iteration,
 )
 from romdp.planning.means import mean_plan
+from romdp.planning.rows import discounted_iteration
 
 OBJECTIVES = [
     Objective("discounted", 0.9),
@@ -77,6 +78,23 @@ def plain_sums(best_law, rewards, objective, sweeps):
         values = np.append(totals.max(axis=1), 0.0)
         policies.insert(0, totals.argmax(axis=1))
     return values[:-1], np.array(policies)
+
+
+@pytest.mark.parametrize("objective", [goal for goal in OBJECTIVES if goal.horizon is None])
+def test_sweeps_in_place_find_the_same(objective):
+    laws, rewards = random_model(3)
+    start = np.random.default_rng(0).normal(size=5)
+    for begin in (None, start):
+        arguments = {"start": begin, "objective": objective}
+        plan = value_iteration(laws, rewards, 1e-12, **arguments)
+        other = discounted_iteration(both(laws)[1], rewards, 1e-12, objective, start=begin)
+        assert other.converged
+        assert other.values == pytest.approx(plan.values, abs=1e-9)
+        assert (other.policy == plan.policy).all()
+        assert other.sweeps < plan.sweeps
+    short = discounted_iteration(both(laws)[1], rewards, 1e-12, objective, max_sweeps=2)
+    assert not short.converged
+    assert short.sweeps == 2
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -7,6 +7,7 @@ It differs only in its answers to three questions: which observations belong tog
 rule). It thinks at the start of an epoch and then follows a fixed table observation -> action.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.planners import Optimism, Planner, goal_of
+from romdp.agents.planners import Optimism, Planner, Posterior, goal_of
 from romdp.agents.stopping import Doubling, Stopping
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.core.errors import InvalidInputError
@@ -37,6 +38,8 @@ _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 _MOST_STEPS = 2**62  # so that sums of steps do not overflow
 _COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "episode_start")
 
+_FIRST_LOOK = 2_000  # steps after which rewards should have differed
+_logger = logging.getLogger("romdp")
 _UNSTAGED = np.empty((0, 0), np.int64)
 
 # The plan where no observation has a group yet.
@@ -122,8 +125,13 @@ class AgentState:
         self.converged = True
         self.staged = _UNSTAGED
         self.episode_start = 0
-        self.values = np.zeros(n_observations)
-        self.table = np.zeros(n_observations, np.int64)
+        self._next_look = _FIRST_LOOK
+        self._table: NDArray[np.int64] | None = np.zeros(n_observations, np.int64)
+        self._values: NDArray[np.float64] | None = np.zeros(n_observations)
+        self._blind: int | None = None
+        self._policy, self._group_values = _NOTHING.policy, _NOTHING.values
+        self._valued = self.partition.labels
+        self._ended_at = (self.partition, n_observations)
         self.budget = Budget.none(n_observations)
         self._watches = "triples" in agent.clusterer.needs
         if self._watches:
@@ -168,7 +176,9 @@ class AgentState:
         """
         if self.partition.n_clusters == 0:
             return _NOTHING
-        return mean_plan(self._count(self.partition), self.goal)
+        counts, planner = self._count(self.partition), self._planner()
+        rewards = planner.mean_rewards(counts) if isinstance(planner, Posterior) else None
+        return mean_plan(counts, self.goal, rewards=rewards)
 
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""
@@ -182,6 +192,7 @@ class AgentState:
             triples=recorder.triples if self._watches else None,
             step=self.step + 1,
             last_step=self.last_start + 1 if self.epoch > 1 else 0,
+            n_met=recorder.n_met,
         )
         partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
         plan, visits = _NOTHING, np.zeros((0, recorder.n_actions), np.int64)
@@ -197,21 +208,25 @@ class AgentState:
             )
         self.partition = partition
         self._follow(plan)
+        if self.step >= self._next_look:
+            self._look_for_a_difference()
         self.budget = Budget(
             partition.labels,
-            self.table,
+            self._read_table,
             self._with_unseen(agent.stopping.budget(visits)),
             agent.stopping.longest(last_length),
             agent.stopping.eager,
+            partition.n_clusters,
         )
         if self._watches:
-            first = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
-            recorder.watch_triples(partition.labels, first)
+            recorder.watch_triples(partition.labels, self._policy)
 
     def _count(self, partition: Partition) -> Counts:
         """Return the counts of the groups, by the rule of the agent."""
         if self.agent.counting == "pooled":
-            return self.recorder.group(partition)
+            planner = self.agent.planner
+            sparse = isinstance(planner, Posterior) and planner.prior is None
+            return self.recorder.group(partition, sparse=sparse)
         if partition != self.partition:
             if not self.partition.refines(partition):
                 raise InvalidInputError(
@@ -222,27 +237,57 @@ class AgentState:
         return self.recorder.counts
 
     def _follow(self, plan: Plan) -> None:
-        """Spell the plan out for every observation.
+        """Take over a plan; it is spelled out for every observation only if somebody asks.
 
         Observations without a group share one action, drawn at the start of the epoch, and one
         budget outside the model, so that no planner can chase them.
         """
-        labels, n_actions = self.partition.labels, self.recorder.n_actions
         self.gain, self.sweeps, self.converged = plan.gain, plan.sweeps, plan.converged
         self.staged = plan.policy if plan.policy.ndim == 2 else _UNSTAGED
-        first = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
-        self.table = np.append(first, 0)[labels]  # -1, no group, reads the last entry
-        self.values = np.append(plan.values, plan.values.max(initial=0.0))[labels]
-        unseen = labels < 0
-        if unseen.any():
-            self.table[unseen] = self._rng(_UNSEEN).integers(n_actions)
+        self._policy = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
+        self._group_values = np.append(plan.values, plan.values.max(initial=0.0))
+        self._valued = self.partition.labels
+        self._table = self._values = self._blind = None
+
+    def _spell_out(self, table: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Follow a table of all observations."""
+        self._table, self._values, self._blind = table, values, None
+
+    @property
+    def _blind_action(self) -> int:
+        """The action at observations without a group."""
+        if self._blind is None:
+            self._blind = int(self._rng(_UNSEEN).integers(self.recorder.n_actions))
+        return self._blind
+
+    def _read_table(self) -> NDArray[np.int64]:
+        return self.table
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """The action at every observation in the present epoch."""
+        if self._table is None:
+            labels = self.partition.labels
+            self._table = np.append(self._policy, 0)[labels]  # -1, no group, reads the last entry
+            unseen = labels < 0
+            if unseen.any():
+                self._table[unseen] = self._blind_action
+        return self._table
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """What the last plan expects at every observation; the best of them without a group."""
+        if self._values is None:
+            self._values = self._group_values[self._valued]
+        return self._values
 
     def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flatten the budgets and append that of the observations without a group."""
-        unseen = np.flatnonzero(self.partition.labels < 0)
+        met, n_actions = self.recorder.n_met, self.recorder.n_actions
+        unseen = np.flatnonzero(self.partition.labels[:met] < 0)
         visits = 0
         if unseen.size:
-            visits = int(self.recorder.visits.reshape(-1, self.recorder.n_actions)[unseen].sum())
+            visits = int(self.recorder.visits.reshape(-1, n_actions)[unseen].sum())
         return np.append(budget.ravel(), self.agent.stopping.unseen_budget(visits))
 
     def _values_of(self, partition: Partition) -> NDArray[np.float64]:
@@ -251,18 +296,46 @@ class AgentState:
             return np.zeros(partition.n_clusters)  # the last plan had another objective
         if partition.is_identity:
             return self.values
-        placed = partition.labels >= 0
-        labels = partition.labels[placed]
-        sums = np.bincount(labels, self.values[placed], partition.n_clusters)
+        end = self._end_of(partition)
+        labels = partition.labels[:end]
+        values = self._values
+        values = self._group_values[self._valued[:end]] if values is None else values[:end]
+        placed = labels >= 0
+        sums = np.bincount(labels[placed], values[placed], partition.n_clusters)
         return sums / np.maximum(partition.sizes, 1)
+
+    def _look_for_a_difference(self) -> None:
+        """Say, once, if no policy can be better than another as far as anybody can see."""
+        self._next_look = max(_FIRST_LOOK, 2 * self.step)
+        recorder = self.recorder
+        n, total = int(recorder.visits.sum()), float(recorder.reward_sums.sum())
+        squares = float(recorder.reward_squares.sum())
+        if n * squares - total * total > 1e-9 * n * squares:
+            self._next_look = _MOST_STEPS  # rewards differ
+        elif n > 0 and self.goal.is_average and self.objective.is_average:
+            self._next_look = _MOST_STEPS
+            _logger.warning(
+                "all %d rewards so far were %g, and %s maximises the reward per step: every policy "
+                'is as good as any other. If episodes end, pass objective="episodic"; else let '
+                "the rewards tell good from bad",
+                n,
+                total / n,
+                self.agent.name,
+            )
+
+    def _end_of(self, partition: Partition) -> int:
+        """Return a number such that no observation from it on has a group."""
+        if partition is not self._ended_at[0]:
+            placed = np.flatnonzero(partition.labels >= 0)
+            self._ended_at = (partition, int(placed[-1]) + 1 if placed.size else 0)
+        return self._ended_at[1]
 
     def _rng(self, stream: int) -> np.random.Generator:
         return generator(self.seed, stream, self.epoch)
 
     def must_think(self, observation: int, age: int | None = None) -> bool:
         """Whether the epoch is over when ``observation`` is met, or none has begun."""
-        action = self.action(observation, age) if self.staged.size else None
-        return self.budget.is_over(observation, action)
+        return self.budget.is_over(observation, self._action_at(observation, age))
 
     def advance(self, simulator: "Simulator", steps: int) -> None:
         """Follow the table in a compiled world until the epoch is over or the steps are done."""
@@ -275,12 +348,18 @@ class AgentState:
         Under a horizon it depends on ``age``, the steps since the episode began; by default those
         since `learn` was last told of an end.
         """
+        return self._action_at(observation, age)
+
+    def _action_at(self, observation: int, age: int | None) -> int:
         if self.staged.size:
             group = int(self.partition.labels[observation])
             if group >= 0:
                 age = self.step - self.episode_start if age is None else age
                 return int(self.staged[min(age, len(self.staged) - 1), group])
-        return int(self.table[observation])
+        if self._table is not None:
+            return int(self._table[observation])
+        group = int(self.partition.labels[observation])
+        return int(self._policy[group]) if group >= 0 else self._blind_action
 
     def learn(
         self,
@@ -350,15 +429,15 @@ class AgentState:
 
         state = cls(agent, n_observations, n_actions, seed)
         state.recorder, state.partition = recorder, partition
-        state.table = stored.whole("table", each, 0, n_actions - 1)
-        state.values = stored.real("values", each)
+        table = stored.whole("table", each, 0, n_actions - 1)
+        state._spell_out(table, stored.real("values", each))
         cells = partition.n_clusters * n_actions + 1
         begun = stored.number("epoch", 0) > 0
         visits = stored.whole("budget_visits", (cells if begun else 1,))
         steps = stored.number("budget_steps", 0)
         if begun:
             eager = agent.stopping.eager
-            state.budget = Budget(partition.labels, state.table, visits, steps, eager)
+            state.budget = Budget(partition.labels, table, visits, steps, eager)
         state.last_start = stored.number("last_start", 0)
         state.epoch_start = stored.number("epoch_start", state.last_start)
         state.step = stored.number("step", state.epoch_start, _MOST_STEPS)

@@ -1,7 +1,7 @@
 """What to do, given the counts on the groups? Optimism, or a draw from the posterior."""
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from romdp.core.validation import choice, real_number
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective, ObjectiveLike, parse_optional
-from romdp.planning import Plan, value_iteration
+from romdp.planning import MAX_SWEEPS, Plan, value_iteration
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.iteration import outcomes, precision_at
+from romdp.planning.priors import RewardPrior, learn_weight
+from romdp.planning.rows import discounted_iteration
 from romdp.planning.sampling import draw_dense, draw_sparse
 
+_FINE = 0.1  # rewards of many sizes: the small ones, such as the cost of a step, matter too
+_SWEEPS = 100  # of a plan in a world drawn from a learned prior; else and one for each group
 _LARGE = 2**15  # entries of transitions from which their density is looked at
 _THIN = 0.1  # share of them below which sparse rows are faster
 
@@ -85,16 +89,20 @@ class Posterior:
     """Draw one world from the posterior and solve it (Thompson sampling, PSRL).
 
     A pair's transition law has a Dirichlet prior of total weight ``prior``, shared evenly by
-    the groups. Its mean reward has the prior Beta(1, 1), which counts a reward r in [0, 1] as r
-    of a success; or, with ``rewards="normal"``, the prior N(1/2, 1/4) and samples of variance
-    1/4, the largest that rewards in [0, 1] can have.
+    the groups. By default the weight is learned from how often pairs led to somewhere new, and the
+    prior of rewards from the rewards of all pairs (`romdp.planning.priors`), which may then be any
+    numbers.
+
+    The fixed priors are for rewards in [0, 1]: with ``rewards="beta"`` a mean reward has the prior
+    Beta(1, 1), which counts a reward r as r of a success; with ``rewards="normal"`` it has the
+    prior N(1/2, 1/4) and samples of variance 1/4, the largest that rewards in [0, 1] can have.
 
     Parameters
     ----------
     prior
-        Total weight of the Dirichlet prior of each pair.
+        Total weight of the Dirichlet prior of each pair; None: learned.
     rewards
-        ``"beta"`` or ``"normal"``.
+        ``"beta"`` or ``"normal"``; None: learned.
     objective
         What is good; see `Optimism`.
 
@@ -106,13 +114,15 @@ class Posterior:
     stick until less than 1e-6 of the mass is left.
     """
 
-    prior: float = 1.0
-    rewards: Literal["beta", "normal"] = "beta"
+    prior: float | None = None
+    rewards: Literal["beta", "normal"] | None = None
     objective: ObjectiveLike | None = None
 
     def __post_init__(self) -> None:
-        real_number(self.prior, "prior", 0, open_low=True)
-        choice(self.rewards, "rewards", ("beta", "normal"))
+        if self.prior is not None:
+            real_number(self.prior, "prior", 0, open_low=True)
+        if self.rewards is not None:
+            choice(self.rewards, "rewards", ("beta", "normal"))
         object.__setattr__(self, "objective", parse_optional(self.objective))
 
     def plan(
@@ -125,13 +135,36 @@ class Posterior:
     ) -> Plan:
         """Draw a world and return its best plan."""
         goal = goal_of(self)
+        precision = min(0.01, precision_at(t, goal))
+        laws = self.draw_transitions(counts, rng)
+        if self.rewards is None:
+            prior = RewardPrior.learn(counts, goal.zero_reward)
+            rewards = prior.draw(counts, rng, at_stake=counts.ends is not None)
+            precision *= prior.scale if prior.binary else _FINE * prior.scale
+        else:
+            rewards = self.draw_rewards(counts, rng)
+        # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
+        # no single gain, and what is left to find the next plan goes on with.
+        most = _SWEEPS + counts.n_observations if self.prior is None else MAX_SWEEPS
+        quick = self.prior is None or not goal.is_average
+        if scipy.sparse.issparse(laws) and quick and goal.horizon is None:
+            return discounted_iteration(
+                laws, rewards, precision, goal, start=start, max_sweeps=_SWEEPS
+            )
         return value_iteration(
-            self.draw_transitions(counts, rng),
-            self.draw_rewards(counts, rng),
-            min(0.01, precision_at(t, goal)),
-            start=start,
-            objective=goal,
+            laws, rewards, precision, start=start, max_sweeps=most, objective=goal
         )
+
+    @property
+    def takes_any_reward(self) -> bool:
+        """Whether rewards need not lie in [0, 1]."""
+        return self.rewards is None
+
+    def mean_rewards(self, counts: Counts) -> NDArray[np.float64]:
+        """Return the expected mean reward of every pair."""
+        if self.rewards is None:
+            return RewardPrior.learn(counts, goal_of(self).zero_reward).means(counts)
+        return counts.reward_means
 
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator
@@ -139,11 +172,19 @@ class Posterior:
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
         transitions = counts.transitions
         if isinstance(transitions, np.ndarray) and not _is_thin(transitions):
-            return draw_dense(outcomes(counts, goal_of(self)), self.prior, rng)
-        return draw_sparse(outcomes(counts.sparse(), goal_of(self)), self.prior, rng)
+            moves = outcomes(counts, goal_of(self))
+            return draw_dense(moves, self._weight(moves), rng)
+        moves = outcomes(counts.sparse(), goal_of(self))
+        return draw_sparse(moves, self._weight(moves), rng)
+
+    def _weight(self, moves: Any) -> float:
+        return learn_weight(moves) if self.prior is None else self.prior
 
     def draw_rewards(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a mean reward for every pair."""
+        if self.rewards is None:
+            prior = RewardPrior.learn(counts, goal_of(self).zero_reward)
+            return prior.draw(counts, rng, at_stake=counts.ends is not None)
         visits, sums = counts.visits, np.clip(counts.reward_sums, 0.0, counts.visits)
         if self.rewards == "beta":
             return rng.beta(1.0 + sums, 1.0 + visits - sums)

@@ -219,8 +219,8 @@ def LCUCRL(  # noqa: N802 - the name of an agent
 
 
 def LCPSRL(  # noqa: N802 - the name of an agent
-    prior: float = 1.0,
-    rewards: Literal["beta", "normal"] = "beta",
+    prior: float | None = None,
+    rewards: Literal["beta", "normal"] | None = None,
     *,
     n_states: int | None = None,
     growth: float = 1.25,

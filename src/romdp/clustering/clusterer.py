@@ -32,12 +32,15 @@ class Evidence:
         The number t of the present step; the first is 1.
     last_step
         The step at which the last epoch began; 0 at the very first.
+    n_met
+        No observation from this one on was met; None if that is not known.
     """
 
     counts: Counts
     triples: Triples | None = None
     step: int = 1
     last_step: int = 0
+    n_met: int | None = None
 
 
 class Clusterer(Protocol):
@@ -203,23 +206,25 @@ class Spaced:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Ask the clusterer if it is due."""
-        if not (self.is_due(evidence) or _is_blind(evidence.counts, previous)):
+        if not (self.is_due(evidence) or _is_blind(evidence, previous)):
             return previous
         return self.clusterer.regroup(evidence, previous, rng)
 
     def is_due(self, evidence: Evidence) -> bool:
         """Whether a power of ``growth`` lies between the start of the last epoch and now."""
-        early = evidence.step < _LITTLE_SEEN * evidence.counts.n_observations
+        met = evidence.counts.n_observations if evidence.n_met is None else evidence.n_met
+        early = evidence.step < _LITTLE_SEEN * met
         growth = self.early_growth if early and self.early_growth is not None else self.growth
         return _power(evidence.step, growth) != _power(evidence.last_step, growth)
 
 
-def _is_blind(counts: Counts, grouping: Partition) -> bool:
+def _is_blind(evidence: Evidence, grouping: Partition) -> bool:
     """Whether observations without a group have been met often."""
+    counts = evidence.counts
     if counts.n_observations != grouping.n_observations:
         return False  # an agent that counts groups alone
-    missing = grouping.labels < 0
-    met = int(counts.visits[missing].sum()) if missing.any() else 0
+    missing = grouping.labels[: evidence.n_met] < 0
+    met = int(counts.visits[: evidence.n_met][missing].sum()) if missing.any() else 0
     return met >= max(_BLIND_VISITS, _BLIND_SHARE * np.count_nonzero(~missing))
 
 

@@ -4,6 +4,8 @@ An epoch begins with a budget: so many visits of each (group, action), and so ma
 step spends one of each, and the epoch is over when what the next step needs has run out.
 """
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -39,7 +41,8 @@ class Budget:
     labels
         The group of every observation; -1 for those without one, which share one cell.
     table
-        The action that the epoch takes at every observation.
+        The action that the epoch takes at every observation, or a function that returns it when
+        it is asked for: a loop in Python need not spell it out.
     visits
         How many visits are left to every cell: one per (group, action), then the shared one.
     steps
@@ -47,11 +50,8 @@ class Budget:
     eager
         True: the epoch ends as soon as some cell is used up. False: it ends when an observation
         is met whose cell is used up.
-
-    Attributes
-    ----------
-    cells
-        The cell that a visit of each observation spends.
+    n_groups
+        How many groups there are, if known.
 
     Examples
     --------
@@ -64,15 +64,28 @@ class Budget:
     """
 
     def __init__(
-        self, labels: Ints, table: Ints, visits: Ints, steps: int = FOREVER, eager: bool = True
+        self,
+        labels: Ints,
+        table: Ints | Callable[[], Ints],
+        visits: Ints,
+        steps: int = FOREVER,
+        eager: bool = True,
+        n_groups: int | None = None,
     ) -> None:
-        n_groups = int(labels.max(initial=-1)) + 1
+        if n_groups is None:
+            n_groups = int(labels.max(initial=-1)) + 1
         self._n_actions = (visits.size - 1) // n_groups if n_groups else 0
-        self._labels = labels
-        self.cells = np.where(labels < 0, visits.size - 1, labels * self._n_actions + table)
+        self._labels, self._table = labels, table
         self.visits = visits
         self.steps = steps
         self.eager = eager
+
+    @cached_property
+    def cells(self) -> Ints:
+        """The cell that a visit of each observation spends."""
+        table = self._table() if callable(self._table) else self._table
+        shared = self.visits.size - 1
+        return np.where(self._labels < 0, shared, self._labels * self._n_actions + table)
 
     @classmethod
     def none(cls, n_observations: int) -> "Budget":
@@ -88,7 +101,7 @@ class Budget:
         if self.steps <= 0:
             return True
         cell = self.cells[observation] if action is None else self._cell(observation, action)
-        return is_spent(self.visits, cell)
+        return bool(self.visits[cell] <= 0)  # as `is_spent`; a call of a kernel takes longer
 
     def spend(self, observation: int, action: int) -> None:
         """Spend a step and a visit, of whichever action was taken."""

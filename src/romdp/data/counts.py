@@ -162,6 +162,18 @@ class Counts:
         return counts
 
     @classmethod
+    def from_parts(
+        cls,
+        visits: Ints,
+        transitions: Transitions,
+        sums: Floats,
+        squares: Floats,
+        ends: "Sparse | None",
+    ) -> "Counts":
+        """Wrap arrays that are new and known to be right; they become read-only."""
+        return cls._make(visits, transitions, sums, squares, ends)
+
+    @classmethod
     def from_cells(
         cls,
         n_observations: int,
@@ -378,7 +390,7 @@ class Counts:
         if partition.is_identity:
             return self
         if transitions is None:
-            transitions = self._group_transitions(partition)
+            transitions = self.group_transitions(partition)
         visits = np.zeros((partition.n_clusters, self.n_actions), np.int64)
         sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
         group_pairs(self.visits, partition.labels, visits)
@@ -389,7 +401,8 @@ class Counts:
             ends = group_ends(ends, partition.labels, partition.n_clusters, self.n_actions)
         return Counts._make(visits, transitions, sums, squares, ends)
 
-    def _group_transitions(self, partition: Partition) -> Transitions:
+    def group_transitions(self, partition: Partition) -> Transitions:
+        """Add the transitions up to those of groups."""
         n_groups, n_actions, labels = partition.n_clusters, self.n_actions, partition.labels
         if isinstance(self.transitions, np.ndarray):
             transitions = np.zeros((n_groups, n_actions, n_groups), np.int64)

@@ -16,7 +16,18 @@ from romdp.data.counting import count_step, count_triple, owner_of
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally
-from romdp.data.transitions import Sparse, Transitions, gather, group_keys, is_large
+from romdp.data.transitions import (
+    Sparse,
+    Transitions,
+    add_up,
+    check_groups,
+    gather,
+    group_ends,
+    group_keys,
+    group_pairs,
+    is_large,
+    keys_of_groups,
+)
 from romdp.data.triples import Triples
 
 
@@ -54,16 +65,18 @@ class HashedCounts(Counts):
         """Whether the transitions are a sparse matrix: always."""
         return True
 
-    def _group_transitions(self, partition: Partition) -> Transitions:
+    def group_transitions(self, partition: Partition) -> Transitions:
+        """Add the transitions up to those of groups."""
         size, keys = partition.n_clusters, self._tally.keys
         if keys is None or is_large(size, self.n_actions):
-            return super()._group_transitions(partition)
+            return super().group_transitions(partition)
         transitions = np.zeros((size, self.n_actions, size), np.int64)
         group_keys(keys, self._tally.counts, partition.labels, transitions)
         return transitions
 
 
 _MOST_VISITS = 2**53  # exact as a float, and sums of many of them do not overflow
+_FEW = 2**15  # transitions of groups up to which an array is faster
 _NOTED = 2**12  # steps of an epoch up to which groups are counted from where they were
 
 
@@ -90,7 +103,8 @@ class Recorder:
         self.reward_squares = np.zeros(cells, np.float64)
         self.pairs = Tally(cells * n_observations)
         self.ends = Tally(cells * (n_observations + 1), hashed=True)  # (cell, restart)
-        self._grouped: tuple[Partition, NDArray[np.int64]] | None = None  # transitions of groups
+        self._grouped: tuple[Partition, NDArray[np.int64] | Tally] | None = None  # of groups
+        self.n_met = 0  # no observation from this one on was met in `record`
         self.triple_groups: NDArray[np.int64] | None = None  # None: nobody watches triples
         self.triple_actions = np.empty(0, np.int64)
         self.triples_tally = Tally(0)
@@ -138,12 +152,18 @@ class Recorder:
         """
         if terminated:
             self._record_end(observation, action, next_observation)
+        if observation >= self.n_met or next_observation >= self.n_met:
+            self.n_met = max(observation, next_observation) + 1
         self.make_room()
-        pairs, triples = self.pairs, self.triples_tally
+        source, following = observation, next_observation
+        if self.owners is not None:  # a call of a kernel takes as long as counting
+            source = owner_of(self.owners, observation)
+            following = owner_of(self.owners, next_observation)
+        pairs = self.pairs
         count_step(
-            owner_of(self.owners, observation) * self.n_actions + action,
+            source * self.n_actions + action,
             float(reward),
-            owner_of(self.owners, next_observation),
+            following,
             self.n_owners,
             self.visits,
             self.reward_sums,
@@ -152,16 +172,18 @@ class Recorder:
             pairs.counts,
             pairs.journal,
         )
-        self.last[0] = count_triple(
-            self.last[0],
-            observation,
-            next_observation,
-            self.triple_groups,
-            self.n_triple_groups,
-            triples.keys,
-            triples.counts,
-            triples.journal,
-        )
+        if self.triple_groups is not None:
+            triples = self.triples_tally
+            self.last[0] = count_triple(
+                self.last[0],
+                observation,
+                next_observation,
+                self.triple_groups,
+                self.n_triple_groups,
+                triples.keys,
+                triples.counts,
+                triples.journal,
+            )
 
     def _record_end(self, observation: int, action: int, restart: int) -> None:
         cell = owner_of(self.owners, observation) * self.n_actions + action
@@ -198,26 +220,72 @@ class Recorder:
             self.ended_steps,
         )
 
-    def group(self, partition: Partition) -> Counts:
+    def group(self, partition: Partition, *, sparse: bool = False) -> Counts:
         """Count groups instead of observations, like ``counts.group(partition)``.
 
         While the grouping stays the same, only the steps since the last call are added to what
         was counted then; an agent asks at every epoch, and a pass over all counts would be most
-        of its time where observations are many.
+        of its time where observations are many. ``sparse`` keeps the transitions of many groups
+        sparse, so that the cost is that of the transitions that were seen.
         """
-        counts, noted, known = self.counts, self.pairs.noted(), self._grouped
-        if known is not None and noted is not None and known[0] == partition:
+        check_groups(partition, self.n_owners)
+        large = partition.n_clusters**2 * self.n_actions > _FEW
+        if partition.is_identity and not (sparse and large and self.pairs.is_dense):
+            return self.counts
+        noted, known = self.pairs.noted(), self._grouped
+        if noted is None:
+            self.pairs.take_notes(_NOTED)
+        goes_on = known is not None and noted is not None and partition is known[0]
+        if sparse and large:
+            tally = known[1] if known is not None and goes_on else None
+            if not isinstance(tally, Tally):
+                tally = self._tally_of_groups(partition)
+            elif noted is not None:
+                size, labels = partition.n_clusters, partition.labels
+                tally.add(keys_of_groups(noted, labels, size, self.n_actions)[0])
+            self._grouped = (partition, tally)
+            keys, count = tally.items(ordered=False)
+            rows, columns = np.divmod(keys, partition.n_clusters)
+            shape = (partition.n_clusters * self.n_actions, partition.n_clusters)
+            return self._group_rest(partition, gather(rows, columns, count, shape))
+        goes_on = goes_on or (known is not None and noted is not None and partition == known[0])
+        if known is not None and noted is not None and goes_on and isinstance(known[1], np.ndarray):
             transitions = known[1].copy()
             group_keys(noted, np.ones_like(noted), partition.labels, transitions)
-            grouped = counts.group(partition, transitions)
-        else:
-            grouped = counts.group(partition)
+            self._grouped = (partition, transitions)
+            return self._group_rest(partition, transitions)
+        grouped = self._group_rest(partition, self.counts.group_transitions(partition))
         self._grouped = None
-        if isinstance(grouped.transitions, np.ndarray) and not partition.is_identity:
+        if isinstance(grouped.transitions, np.ndarray):
             self._grouped = (partition, grouped.transitions)
-            if noted is None:
-                self.pairs.take_notes(_NOTED)
         return grouped
+
+    def _tally_of_groups(self, partition: Partition) -> Tally:
+        """Count the transitions of groups from those of all observations."""
+        keys, count = self.pairs.items(ordered=False)
+        size = partition.n_clusters
+        mapped, kept = keys_of_groups(keys, partition.labels, size, self.n_actions)
+        return Tally.from_items(size * size * self.n_actions, *add_up(mapped, count[kept]), True)
+
+    def _group_rest(self, partition: Partition, transitions: Transitions) -> Counts:
+        """Add the transitions of groups to all else that is counted of them.
+
+        Observations beyond the last that was met are not looked at.
+        """
+        size, actions, met = partition.n_clusters, self.n_actions, self.n_met
+        labels = partition.labels[:met]
+        visits = np.zeros((size, actions), np.int64)
+        sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
+        for counted, total in (
+            (self.visits, visits),
+            (self.reward_sums, sums),
+            (self.reward_squares, squares),
+        ):
+            group_pairs(counted.reshape(-1, actions)[:met], labels, total)
+        ends = self.ended_steps
+        if ends is not None:
+            ends = group_ends(ends, partition.labels, size, actions)
+        return Counts.from_parts(visits, transitions, sums, squares, ends)
 
     @property
     def triples(self) -> Triples:
@@ -339,7 +407,7 @@ class Recorder:
         recorder.visits, recorder.reward_sums, recorder.reward_squares = visits, sums, squares
         recorder.triple_groups, recorder.triple_actions = groups, actions
         recorder.pairs, recorder.triples_tally, recorder.last = pairs, triples, last
-        recorder.ends = ends
+        recorder.ends, recorder.n_met = ends, n_observations
         return recorder
 
 

@@ -249,6 +249,7 @@ class Trajectory:
             np.concatenate([part.actions for part in parts]),
             rewards,
             np.concatenate([part.lengths for part in parts]),
+            terminated=np.concatenate([part.terminated for part in parts]),
             n_actions=max(part.n_actions for part in parts),
         )
 

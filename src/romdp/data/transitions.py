@@ -95,6 +95,17 @@ def group_keys(
                 out[labels[observation], action, labels[following]] += counts[slot]
 
 
+def keys_of_groups(
+    keys: Ints, labels: Ints, n_groups: int, n_actions: int
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Turn keys of observations into keys of groups; says which have both groups."""
+    cells, following = np.divmod(keys, labels.size)
+    source, target = labels[cells // n_actions], labels[following]
+    kept = (source >= 0) & (target >= 0)
+    mapped = (source * n_actions + cells % n_actions) * n_groups + target
+    return mapped[kept], kept
+
+
 def group_sparse(
     transitions: Sparse, labels: Ints, n_groups: int, n_actions: int, keep_sparse: bool
 ) -> Transitions:

@@ -21,7 +21,7 @@ from romdp.playing.episodes import Episodes
 from romdp.playing.novelty import Novelty
 from romdp.playing.policy import Policy, policy_of
 from romdp.playing.spaces import actions_for, codes_for, codes_from
-from romdp.playing.stages import checked_range, unit_reward, zero_reward
+from romdp.playing.stages import Range, checked_range, takes_any_reward, unit_reward, zero_reward
 from romdp.playing.vectors import VectorCodes, VectorState, start_state
 
 _KIND, _VERSION = "online agent", 3
@@ -93,7 +93,8 @@ class Online:
     seed
         The same seed and the same experience give the same actions.
     reward_range
-        The smallest and the largest reward; [0, 1] by default.
+        The smallest and the largest reward. By default any rewards, if the agent learns what they
+        can be as `LCPSRL` does; else [0, 1].
 
     Notes
     -----
@@ -130,7 +131,9 @@ class Online:
         self._actions = actions_for(n_actions)
         self._codes = codes_for(n_observations)
         self._state = start_state(agent, self._codes, self._actions.size, self._seed)
-        self._range = checked_range(reward_range)
+        self._range: Range = checked_range(reward_range)
+        if reward_range is None and takes_any_reward(agent):
+            self._range = None
         self._state.expect_episodes(None, zero_reward(self._range))
         self._streams: dict[str | int | None, _Stream] = {}
         self._episodes, self._novelty = Episodes(), Novelty()
@@ -150,7 +153,8 @@ class Online:
     def policy(self) -> Policy:
         """What to do by the mean of what was learned so far, without exploring."""
         with self._turn:
-            return policy_of(self._state, self._codes, self._actions, self._agent.name, self._range)
+            scale = self._range or (0.0, 1.0)
+            return policy_of(self._state, self._codes, self._actions, self._agent.name, scale)
 
     @property
     def returns(self) -> "np.recarray[Any, Any]":
@@ -188,7 +192,7 @@ class Online:
         Parameters
         ----------
         reward
-            In the ``reward_range``.
+            In the ``reward_range``, if there is one.
         next_observation
             What is seen now; needed unless the episode has ended.
         terminated
@@ -279,7 +283,7 @@ class Online:
                 "actions": self._actions.to_dict(),
                 "streams": list(self._streams),
                 "seed": describe([self._seed.entropy, list(self._seed.spawn_key)]),
-                "reward_range": list(self._range),
+                "reward_range": list(self._range or (0.0, 0.0)),  # equal: any reward
             }
             arrays = {
                 **{f"agent_{name}": array for name, array in self._state.arrays().items()},
@@ -330,7 +334,8 @@ class Online:
         saved = stored.part("agent_")
         if "labels" in saved and saved["labels"].shape != (n_observations,):
             stored.refuse(f"there are no {n_observations} labels")  # before memory is taken
-        online = cls(agent, n_observations, n_actions, seed, reward_range=(low, high))
+        given = None if low == high else (low, high)
+        online = cls(agent, n_observations, n_actions, seed, reward_range=given)
         online._codes, online._actions = codes, actions
         fresh = online._state  # an agent may have a state of its own kind
         if isinstance(codes, VectorCodes):
@@ -353,7 +358,7 @@ class Online:
         most = max(n_observations, n_actions)
         chosen = stored.whole("chosen", shape, _NONE, most).tolist()
         ended = stored.whole("ended", shape, _NONE, most).tolist()
-        rewards = stored.real("ended_reward", shape[:1], 0.0).tolist()
+        rewards = stored.real("ended_reward", shape[:1]).tolist()
         totals = stored.real("under_way_return", shape[:1]).tolist()
         lengths = stored.whole("under_way_length", shape[:1], 0).tolist()
         for i, name in enumerate(names):
@@ -364,7 +369,8 @@ class Online:
                 stored.refuse(f"it was at an observation beyond {n_observations}")
             if max(action, taken) >= n_actions or (taken == _NONE) != (last == _NONE):
                 stored.refuse(f"it has chosen an action that is none of {n_actions}")
-            if rewards[i] > 1.0 or (observation != _NONE and action == _NONE):
+            strange = self._range is not None and not 0.0 <= rewards[i] <= 1.0
+            if strange or (observation != _NONE and action == _NONE):
                 stored.refuse("what it has chosen and what came of it do not fit together")
             before = None if last == _NONE else (last, taken, rewards[i])
             self._streams[name] = _Stream(observation, action, before)

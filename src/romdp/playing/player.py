@@ -272,7 +272,8 @@ def play(
     checkpoint_seconds
         How often it is written.
     reward_range
-        For Gymnasium environments: the smallest and the largest reward; [0, 1] by default.
+        For Gymnasium environments: the smallest and the largest reward. By default any rewards, if
+        the agent learns what they can be as `LCPSRL` does; else [0, 1].
     callback
         Called with each `Epoch` as it ends.
     progress

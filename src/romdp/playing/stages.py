@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -25,6 +25,10 @@ from romdp.worlds.simulator import Simulator
 
 _WORLD = 0  # the stream of the seed that the world draws from
 _TRANSPARENT = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # what `gymnasium.make` adds
+
+
+Range: TypeAlias = tuple[float, float] | None
+"""The smallest and the largest reward; None where they may be any numbers."""
 
 
 class Stage(Protocol):
@@ -173,6 +177,8 @@ class SteppedStage:
         self.actions = actions_for(self._places.action_space)
         self.observations = codes_for(self._places.observation_space)
         self.reward_range = checked_range(reward_range)
+        self._range: Range = self.reward_range
+        self._has_range = reward_range is not None
         self.reward = 0.0
         self.episodes = Episodes()
         self._novelty = Novelty()
@@ -196,7 +202,9 @@ class SteppedStage:
 
     def announce(self, state: AgentState) -> None:
         """Say that episodes may end, how long they can be, and what a reward of 0 is here."""
-        state.expect_episodes(step_limit(self._env), zero_reward(self.reward_range))
+        if not self._has_range and takes_any_reward(state.agent):
+            self._range = None
+        state.expect_episodes(step_limit(self._env), zero_reward(self._range))
 
     def advance(self, state: AgentState, steps: int) -> None:
         """Step the environments, and learn from one move after the other."""
@@ -226,7 +234,7 @@ class SteppedStage:
         self._taken, self._chosen = self._chosen, []
 
     def _learn(self, state: AgentState, move: "_Move") -> None:
-        unit = unit_reward(move.reward, self.reward_range, state.step)
+        unit = unit_reward(move.reward, self._range, state.step)
         reward, ended = float(move.reward), move.terminated or move.truncated
         self.reward += reward
         if self._mean_reward is not None:
@@ -344,8 +352,15 @@ def step_limit(env: Any) -> int | None:
     return int(limit) if limit else None
 
 
-def zero_reward(reward_range: tuple[float, float]) -> float:
+def takes_any_reward(agent: Any) -> bool:
+    """Say whether an agent learns what rewards can be, so that no range is needed."""
+    return bool(getattr(getattr(agent, "planner", None), "takes_any_reward", False))
+
+
+def zero_reward(reward_range: Range) -> float:
     """Return what a reward of 0 becomes when it is rescaled."""
+    if reward_range is None:
+        return 0.0
     low, high = reward_range
     return -low / (high - low) + 0.0  # not -0.0
 
@@ -364,10 +379,13 @@ def checked_range(reward_range: tuple[float, float] | None) -> tuple[float, floa
     return low, real_number(high, "reward_range[1]", low, open_low=True)
 
 
-def unit_reward(reward: Any, reward_range: tuple[float, float], step: int) -> float:
-    """Rescale a reward to [0, 1]; one outside its range is refused."""
+def unit_reward(reward: Any, reward_range: Range, step: int) -> float:
+    """Rescale a reward to [0, 1]; one outside its range is refused. Without one it is kept."""
+    number = real_number(reward, f"reward of step {step + 1}")
+    if reward_range is None:
+        return number
     low, high = reward_range
-    unit = (real_number(reward, f"reward of step {step + 1}") - low) / (high - low)
+    unit = (number - low) / (high - low)
     if not -1e-9 <= unit <= 1.0 + 1e-9:
         raise InvalidInputError(
             f"reward {reward} of step {step + 1} lies outside [{low:g}, {high:g}]; pass "

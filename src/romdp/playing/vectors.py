@@ -381,7 +381,7 @@ class VectorState(AgentState):
         self.recorder = recorder
         self.partition = Partition.unseen(n)
         self.epoch_start = 0  # so that clusterers that wait for steps to grow are asked again
-        self.values, self.table = np.zeros(n), np.zeros(n, np.int64)
+        self._spell_out(np.zeros(n, np.int64), np.zeros(n))
         self.budget = Budget.none(n)
         self.gain = np.nan
 

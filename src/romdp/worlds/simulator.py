@@ -298,6 +298,7 @@ class Simulator:
             budget = Budget(np.full(table.size, -1), table, np.full(1, FOREVER))
         cells = whole_array(budget.cells, "budget.cells", table.shape, 0, budget.visits.size - 1)
         steps = min(steps, budget.steps)
+        recorder.n_met = recorder.n_observations
         done, status = 0, FULL
         while status == FULL:
             recorder.make_room()

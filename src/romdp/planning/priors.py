@@ -1,0 +1,185 @@
+"""Priors that are learned from the counts (empirical Bayes), at each plan and in no time.
+
+Three things are learned. The *noise* of rewards: rewards that never vary are known after a try or
+two. The *spread* of mean rewards over the pairs: what a pair may pay that was never tried. The
+*weight* of the Dirichlet prior of transitions: how likely a pair is to lead where it never led.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+from numpy.typing import NDArray
+
+from romdp.data.counts import Counts
+from romdp.planning.backup import Floats
+
+_LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 4.0  # of the Dirichlet prior of a pair
+_FIRST_WEIGHT = 0.1  # as long as no pair was tried twice
+_OWN_NOISE = 2.0  # visits after which a pair's own noise counts as much as that of all pairs
+_LEAST_BETA, _MOST_BETA = 0.05, 2.0  # weight of the prior of a reward that is 0 or 1
+_CURIOUS = 0.01  # what a first try is worth, in spreads of the rewards
+_PSEUDO = 4.0  # pairs with uniform means that are assumed where rewards are 0 or 1
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class RewardPrior:
+    """What the rewards of all pairs say about each of them.
+
+    Attributes
+    ----------
+    binary
+        Whether every reward was 0 or 1. Mean rewards then have a Beta prior, else a normal one.
+    mean, spread
+        Mean and standard deviation of the mean rewards of pairs that were tried.
+    noise
+        Variance of the rewards of one pair around their mean.
+    scale
+        The size of rewards: the range of the mean rewards, or where they are all alike what a
+        reward differs from 0, or 1.
+    constant
+        Whether all rewards were the same.
+    """
+
+    binary: bool
+    mean: float
+    spread: float
+    noise: float
+    scale: float
+    constant: bool
+
+    @classmethod
+    def learn(cls, counts: Counts, zero_reward: float = 0.0) -> "RewardPrior":
+        """Learn from the visits, sums and squares of all pairs.
+
+        Examples
+        --------
+        >>> visits, sums = np.full((3, 2), 50), np.array([[50, 0], [0, 0], [100, 0]])
+        >>> counts = Counts(visits, np.zeros((3, 2, 3), int), sums, [[50, 0], [0, 0], [200, 0]])
+        >>> prior = RewardPrior.learn(counts)
+        >>> prior.binary, prior.scale, prior.noise < 0.01
+        (False, 2.0, True)
+        """
+        tried = counts.visits > 0
+        n = counts.visits[tried].astype(np.float64)
+        sums, squares = counts.reward_sums[tried], counts.reward_squares[tried]
+        if not n.size:
+            return cls(True, 0.5, np.sqrt(1.0 / 12.0), 0.25, 1.0, True)
+        binary = bool((np.abs(squares - sums) <= _ROUNDING * n).all())
+        means = sums / n
+        inside = _within(n, sums, squares)
+        low, high = float(means.min()), float(means.max())
+        noisy = float(inside.sum()) > 0.0
+        constant = not noisy and high - low <= _ROUNDING * max(1.0, abs(high))
+        scale = high - low
+        if scale <= 0.0:
+            scale = float(np.sqrt(inside.sum() / n.sum())) if noisy else abs(high - zero_reward)
+        scale = scale if scale > 0.0 else 1.0
+        # A few pairs more, of the kind that one would expect: two of a kind are no proof.
+        if binary:
+            more, other, between, within = _PSEUDO, 0.5, 1.0 / 12.0, 1.0 / 6.0
+        else:
+            more, other = 1.0, float(sums.sum() / n.sum())
+            between, within = scale**2 / 12.0, float(means.var()) + scale**2 / 12.0
+        mean = float((more * other + means.sum()) / (n.size + more))
+        noise = float((inside.sum() + more * within) / ((n - 1.0).sum() + more))
+        apart = max(float(((means - mean) ** 2).sum() - (noise / n).sum()), 0.0)
+        spread = float(np.sqrt((apart + more * between) / (n.size + more)))
+        return cls(binary, mean, spread, noise, scale, constant)
+
+    def _beta(self) -> tuple[float, float]:
+        """Return the Beta prior with this mean and spread, as far as it is plausible."""
+        mean = min(max(self.mean, 0.01), 0.99)
+        weight = mean * (1.0 - mean) / max(self.spread**2, _ROUNDING) - 1.0
+        weight = min(max(weight, _LEAST_BETA), _MOST_BETA)
+        return mean * weight, (1.0 - mean) * weight
+
+    def means(self, counts: Counts) -> Floats:
+        """Return the expected mean reward of every pair, given what it paid."""
+        if self.binary:
+            a, b = self._beta()
+            shrunk: Floats = (a + counts.reward_sums) / (a + b + counts.visits)
+            return shrunk
+        return self._normal(counts)[0]
+
+    def _normal(self, counts: Counts) -> tuple[Floats, Floats]:
+        """Return mean and variance of the mean reward of every pair."""
+        n = counts.visits.astype(np.float64)
+        inside = _within(np.maximum(n, 1.0), counts.reward_sums, counts.reward_squares)
+        noise = (inside + _OWN_NOISE * self.noise) / (np.maximum(n - 1.0, 0.0) + _OWN_NOISE)
+        doubt = noise / max(self.spread**2, _ROUNDING)  # in visits
+        mean = (counts.reward_sums + doubt * self.mean) / (n + doubt)
+        return mean, noise / (n + doubt)
+
+    def draw(self, counts: Counts, rng: np.random.Generator, *, at_stake: bool = False) -> Floats:
+        """Draw a mean reward for every pair.
+
+        A pair that was never tried is given the reward of one that was; sometimes, and the less
+        often the more were tried, one that none has paid yet. Where nothing else makes a
+        difference, pairs that were tried less are a little better, and much better as long as
+        nothing is ``at_stake``: while all rewards were the same and nothing ended.
+        """
+        tried = counts.visits > 0
+        if self.binary:
+            a, b = self._beta()
+            sums = np.clip(counts.reward_sums, 0.0, counts.visits)
+            drawn = rng.beta(a + sums, b + counts.visits - sums)
+        else:
+            mean, variance = self._normal(counts)
+            drawn = rng.normal(mean, np.sqrt(variance))
+            pool = drawn[tried]
+            new = np.flatnonzero(~tried)
+            if new.size and pool.size:
+                flat = drawn.reshape(-1)
+                flat[new] = pool[rng.integers(0, pool.size, new.size)]
+                low, high = float(pool.min()) - self.scale, float(pool.max()) + self.scale
+                fresh = new[rng.random(new.size) < 1.0 / (pool.size + 1.0)]
+                flat[fresh] = rng.uniform(low, high, fresh.size)
+        idle = self.constant and not at_stake
+        bonus = self.scale if idle else _CURIOUS * self.scale
+        total: Floats = drawn + bonus / (1.0 + counts.visits)
+        return total
+
+
+def _within(n: Floats, sums: Floats, squares: Floats) -> Floats:
+    """Return the squared deviations of rewards from the mean of their pair, 0 but for rounding."""
+    inside = squares - sums * sums / n
+    return np.where(inside > 1e-9 * squares, inside, 0.0)
+
+
+def learn_weight(moves: "NDArray[np.int64] | Any") -> float:
+    """Learn the weight of the Dirichlet prior from how often pairs led to somewhere new.
+
+    A pair of prior weight w that was tried i times leads to a place where it never led with chance
+    w / (w + i), if places are many. The weight is the one under which the number of such surprises
+    after the first try of each pair is what it was.
+
+    Examples
+    --------
+    >>> learn_weight(np.eye(4, dtype=int)[:, None, :] * 30) < 0.05
+    True
+    >>> learn_weight(np.full((4, 1, 4), 9)) > 0.5
+    True
+    """
+    if isinstance(moves, np.ndarray):
+        n = moves.sum(axis=-1).ravel()
+        kinds = np.count_nonzero(moves, axis=-1).ravel()
+    else:
+        n = np.asarray(moves.sum(axis=1)).ravel()
+        kinds = np.diff(moves.indptr)
+    surprises = float((kinds - 1)[n > 0].sum()) + 0.5
+    numbers, often = np.unique(n[n > 1], return_counts=True)
+    if not numbers.size:
+        return _FIRST_WEIGHT
+    low, high = np.log(_LEAST_WEIGHT), np.log(_MOST_WEIGHT)
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        weight = np.exp(middle)
+        expected = weight * (scipy.special.psi(weight + numbers) - scipy.special.psi(weight + 1.0))
+        if float(expected @ often) > surprises:
+            high = middle
+        else:
+            low = middle
+    return float(np.exp((low + high) / 2.0))

@@ -1,0 +1,118 @@
+"""Discounted value iteration of one sparse model, in place.
+
+Extended value iteration must walk the states in the order of their values. One model needs no
+order: each state is backed up from the newest values of the others (Gauss-Seidel), which takes
+about half as many sweeps, each of a fraction of the time. Posterior sampling plans every few steps.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romdp.core.compiled import kernel
+from romdp.core.validation import freeze
+from romdp.exact.objectives import Objective
+from romdp.planning.backup import Floats, Integers, Plan
+
+_NEARLY_AVERAGE = 0.995
+_TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
+
+
+def discounted_iteration(
+    laws: Any,
+    rewards: Floats,
+    precision: float,
+    objective: Objective,
+    *,
+    start: ArrayLike | None = None,
+    max_sweeps: int = 100_000,
+) -> Plan:
+    """Find the best policy of one model under a discount.
+
+    Parameters
+    ----------
+    laws : sparse array, shape (S * A, S + 1)
+        Rows that sum to one; the last column is the end of the episode. For the average there is
+        no such column.
+    rewards, precision, start, max_sweeps
+        As for `romdp.planning.value_iteration`.
+    objective
+        Not one with a horizon. The average is taken as a discount of 0.995: a model that was drawn
+        for many states may have parts that cannot reach each other and then has no single gain.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> laws = scipy.sparse.csr_array(np.array([[0.5, 0.5]]))
+    >>> goal = Objective("discounted", 0.8)
+    >>> discounted_iteration(laws, np.array([[3.0]]), 1e-9, goal).values.round(6)
+    array([5.])
+    """
+    n_states, average = len(rewards), objective.is_average
+    discount = _NEARLY_AVERAGE if average else objective.rate
+    values = np.zeros(n_states + 1)
+    if start is not None:
+        values[:n_states] = start
+    policy = np.empty(n_states, np.int64)
+    low, high, sweeps = _iterate(
+        laws.indptr,
+        laws.indices,
+        laws.data,
+        rewards if average else rewards - objective.zero_reward,
+        values,
+        policy,
+        discount,
+        not average,
+        precision,
+        max_sweeps,
+    )
+    found = values[:n_states]
+    return Plan(
+        policy=freeze(policy),
+        gain=(1.0 - discount) * float(found.mean()) if average else np.nan,
+        span=float(values.max() - values.min()),
+        sweeps=sweeps,
+        values=freeze(found),
+        converged=high - low < precision,
+        gap=high - low,
+    )
+
+
+@kernel
+def _iterate(
+    starts: NDArray[np.integer],
+    columns: NDArray[np.integer],
+    chances: Floats,
+    rewards: Floats,
+    values: Floats,
+    policy: Integers,
+    discount: float,
+    ends: bool,
+    precision: float,
+    max_sweeps: int,
+) -> tuple[float, float, int]:
+    """Sweep until the values hardly change; the last entry of the values, the end, never does."""
+    n_states, n_actions = rewards.shape
+    totals = np.empty(n_actions)
+    sweeps = 0
+    low, high = -np.inf, np.inf
+    while sweeps < max_sweeps and not high - low < precision:
+        low, high = (0.0, 0.0) if ends else (np.inf, -np.inf)
+        for state in range(n_states):
+            best = -np.inf
+            for action in range(n_actions):
+                row = state * n_actions + action
+                total = 0.0
+                for k in range(starts[row], starts[row + 1]):
+                    total += chances[k] * values[columns[k]]
+                totals[action] = rewards[state, action] + discount * total
+                best = max(best, totals[action])
+            low, high = min(low, best - values[state]), max(high, best - values[state])
+            values[state] = best
+            enough = best - _TIE * max(1.0, abs(best))
+            for action in range(n_actions - 1, -1, -1):
+                if totals[action] >= enough:
+                    policy[state] = action
+        sweeps += 1
+    return low, high, sweeps
