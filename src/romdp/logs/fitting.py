@@ -87,7 +87,10 @@ def fit(
     order
         A column that must rise from row to row of an episode; None if there is none to check.
     n_states
-        The number of hidden states, if known.
+        The number of hidden states, if known. Otherwise the data choose it, and observations that
+        were put together without being compared (no action was tried often enough in both) are
+        parted again, so that no policy rests on a guess; see `romdp.logs.parting`. This is left
+        out where rewards of many values shaped the states.
     method
         ``"likelihood"`` needs only the log: it uses forward distributions (where a pair leads,
         what it pays), which do not depend on who acted, so the behaviour may be anything and may
@@ -278,7 +281,7 @@ def fit_counts(
     tell = stage if stage is not None else lambda _: None
     observations = f"{len(log.observation_names):,} observations"
     clusterer = Likelihood() if clusterer is None else clusterer
-    parts = part_states and log.reward_range is not None and len(log.action_names) > 1
+    part_states &= log.reward_range is not None and len(log.action_names) > 1
     held_out: HeldOut | None = None
     first: Partition | None = None
     if log.held_out is not None and log.counts.n_transitions:
@@ -291,7 +294,7 @@ def fit_counts(
             better, error = compare_next(log.counts, other, first, log.held_out)
             if better > 2 * error:
                 clusterer, first, name = blind, other, name + _ALONE
-        if parts and first.n_clusters:
+        if part_states and first.n_clusters and not _reads_many_values(clusterer, log.counts):
             first = part(log.counts, None, first)
         if first.n_clusters:
             tell("evaluating on the held-out episodes")
@@ -308,7 +311,7 @@ def fit_counts(
     partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
     safety = None
     if partition.n_clusters:
-        if parts:
+        if part_states and not _reads_many_values(clusterer, total):
             tell("parting states that the log does not compare")
             finer = part(total, log.ends, partition)
             certainty = np.where(_same_group(finer, partition), certainty, np.nan)
@@ -364,6 +367,13 @@ def read_objective(value: str | float) -> str | float:
             'episode; pass "episodic" or a discount'
         )
     return found.kind if found.discount is None else found.discount
+
+
+def _reads_many_values(clusterer: Clusterer, counts: Counts) -> bool:
+    """Tell whether rewards of many values shaped the groups: parting could not judge those."""
+    if not isinstance(clusterer, Likelihood):
+        return False
+    return read_reward_law(counts, clusterer.reward_law).name == "gaussian"
 
 
 def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:
