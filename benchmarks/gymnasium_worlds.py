@@ -154,7 +154,8 @@ def measure(world: str, agent: str, seed: int, steps: int | None = None) -> dict
             run = romdp.baselines.play_baseline(agent, env, n_steps, seed, **settings)
         else:
             recipe = {"lc-psrl": romdp.LCPSRL, "psrl": romdp.PSRL}[agent]
-            run = romdp.play(recipe(), env, n_steps, seed=seed, reward_range=spec.range)
+            known = None if agent == "lc-psrl" else spec.range  # it learns the range
+            run = romdp.play(recipe(), env, n_steps, seed=seed, reward_range=known)
         found = {
             "return": run.mean_return,
             "episodes": len(run.returns),

@@ -55,8 +55,9 @@ def play(
         typer.Option(
             "--reward-range",
             metavar="LOW,HIGH",
-            help="The smallest and the largest reward.",
-            show_default="0,1",
+            help="The smallest and the largest reward: a bound for agents that learn their range "
+            "(lc-psrl), needed by the others unless rewards lie in [0, 1].",
+            show_default="learned, or 0,1",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
