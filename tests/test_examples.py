@@ -48,7 +48,7 @@ def test_compare_agents(tmp_path):
     )
     assert len(ours) == len(ucrl3) == len(oracle) == 3
     assert ucrl3[0] < ucrl3[1] < ucrl3[2]  # it pays for every observation
-    assert ucrl3[2] > 3 * oracle[2]
+    assert ucrl3[2] > 1.7 * oracle[2]
     assert max(ours) < min(oracle)  # posterior sampling beats optimism that is told the states
     assert (tmp_path / "compared" / "regret.png").stat().st_size > 20_000
     # What is there is not done again.
