@@ -53,7 +53,7 @@ def main() -> None:
     """Play the same machine with and without grouping."""
     steps, truth = 10_000, romdp.Partition(Machine().stage_of)
     for agent in (romdp.LCPSRL(), romdp.PSRL()):
-        run = romdp.play(agent, Machine(), steps, seed=0, reward_range=(-4, 1))
+        run = romdp.play(agent, Machine(), steps, seed=1, reward_range=(-4, 1))
         earned, groups = run.reward[-1] / steps, run.partition
         print(f"{run.agent}: {earned:.3f} per step, {groups.n_clusters} groups")
         if groups == truth:

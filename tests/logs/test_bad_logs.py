@@ -255,7 +255,12 @@ def test_every_stage_of_a_fit_is_announced():
     seen = romdp.simulate(romdp.worlds.random_romdp(2, 2, 6, seed=0), "uniform", 2000, seed=0)
     stages = []
     romdp.fit(seen, stage=stages.append)
-    assert [words.split()[0] for words in stages] == ["grouping", "evaluating", "grouping"]
+    assert [words.split()[0] for words in stages] == [
+        "grouping",
+        "evaluating",
+        "grouping",
+        "parting",
+    ]
     assert "6 observations" in stages[0]
 
 
