@@ -184,12 +184,14 @@ def traces(browser, part="curves"):
 
 
 def click(browser, group, text):
-    """Click the switch with this text."""
-    (label,) = [
-        label
-        for label in browser.find_elements("css selector", f"#{group} label")
-        if label.text == text
-    ]
+    """Click the switch with this text; a busy machine may take a while to draw it."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    def found(browser):
+        labels = browser.find_elements("css selector", f"#{group} label")
+        return [label for label in labels if label.text == text]
+
+    (label,) = WebDriverWait(browser, 20).until(found)
     label.click()
 
 

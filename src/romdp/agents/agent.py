@@ -99,8 +99,6 @@ class AgentState:
         Epochs begun so far.
     partition
         The grouping of the present epoch.
-    table
-        The action at every observation in the present epoch.
     budget
         What is left of the present epoch.
     recorder

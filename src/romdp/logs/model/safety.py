@@ -43,8 +43,8 @@ class Safety:
 
     Attributes
     ----------
-    policy : ndarray, shape (n_states, n_actions)
-        Probabilities of the actions.
+    policy : ndarray
+        Probabilities of the actions in each state; shape (n_states, n_actions).
     value_lower : float
         A 95% lower bound of what the likeliest actions of ``policy`` earn, in units of the reward;
         minus infinity if too much is unknown.

@@ -41,7 +41,7 @@ class LogCounts:
     ends : Counts or None
         The steps that ended an episode for good, held-out ones included, counted once more: their
         visits, and the restarts that their transitions lead to. None if no such step is known.
-    inverse_propensities : ndarray, shape (n_observations, n_actions), or None
+    inverse_propensities : ndarray or None
         Sums of 1 / propensity over all rows, if the log has a column of propensities.
     propensities : ndarray or None
         Those of the rows of ``held_out``, if all rows were kept.
