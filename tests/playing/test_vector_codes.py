@@ -6,6 +6,8 @@ import pytest
 from gymnasium import spaces
 
 import romdp
+from romdp.core.errors import StorageError
+from romdp.core.storage import read_arrays, write_arrays
 from romdp.playing.vectors import Memory, VectorCodes
 
 
@@ -75,6 +77,30 @@ def test_a_saved_agent_goes_on_to_the_bit(before, tmp_path):
     second, _ = steps(again, env, shown, 450)
     assert first == second
     assert again.partition == online.partition
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory_actions", 7),
+        ("memory_following", 10**9),
+        ("memory_restart", -3),
+        ("memory_tickets", 0),
+        ("memory_rewards", np.nan),
+        ("memory_vectors", np.inf),
+    ],
+)
+def test_a_crafted_memory_is_refused(name, value, tmp_path):
+    """What is kept is counted again by compiled code, which does not look at its bounds."""
+    env = Corridor()
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=3)
+    steps(online, env, env.reset(seed=1)[0], 120)
+    online.save(tmp_path / "agent.npz")
+    arrays, facts = read_arrays(tmp_path / "agent.npz", "online agent", 3)
+    arrays[f"agent_{name}"][5] = value
+    write_arrays(tmp_path / "agent.npz", "online agent", 3, arrays, facts)
+    with pytest.raises(StorageError, match=name):
+        romdp.Online.load(tmp_path / "agent.npz")
 
 
 def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):

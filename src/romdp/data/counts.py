@@ -148,20 +148,6 @@ class Counts:
         object.__setattr__(self, "reward_squares", freeze(squares))
 
     @classmethod
-    def _make(
-        cls,
-        visits: Ints,
-        transitions: Transitions,
-        sums: Floats,
-        squares: Floats,
-        ends: "Sparse | None",
-    ) -> "Counts":
-        """Build from arrays that are new and known to be right."""
-        counts = object.__new__(cls)
-        counts._set(visits, transitions, sums, squares, ends)
-        return counts
-
-    @classmethod
     def from_parts(
         cls,
         visits: Ints,
@@ -171,7 +157,9 @@ class Counts:
         ends: "Sparse | None",
     ) -> "Counts":
         """Wrap arrays that are new and known to be right; they become read-only."""
-        return cls._make(visits, transitions, sums, squares, ends)
+        counts = object.__new__(cls)
+        counts._set(visits, transitions, sums, squares, ends)
+        return counts
 
     @classmethod
     def from_cells(
@@ -216,7 +204,7 @@ class Counts:
         else:
             _check_cells("transitions", transitions, cells * n_observations, np.int64)
             moved = transitions.reshape(*pairs, n_observations)
-        return cls._make(
+        return cls.from_parts(
             visits.reshape(pairs),
             moved,
             reward_sums.reshape(pairs),
@@ -243,7 +231,7 @@ class Counts:
         else:
             refuse_large(*pairs)
             transitions = np.zeros((*pairs, n_observations), np.int64)
-        return cls._make(
+        return cls.from_parts(
             np.zeros(pairs, np.int64), transitions, np.zeros(pairs), np.zeros(pairs), None
         )
 
@@ -338,7 +326,7 @@ class Counts:
 
     def copy(self) -> "Counts":
         """Return counts with arrays of their own, which follow no owner of `from_cells`."""
-        return self._make(
+        return self.from_parts(
             self.visits.copy(),
             self.transitions.copy(),
             self.reward_sums.copy(),
@@ -356,7 +344,7 @@ class Counts:
         """Return the same counts with sparse transitions."""
         if self.is_sparse:
             return self
-        return self._make(
+        return self.from_parts(
             self.visits, self.matrix(), self.reward_sums, self.reward_squares, self.ends
         )
 
@@ -367,7 +355,7 @@ class Counts:
         refuse_large(self.n_observations, self.n_actions)
         shape = (self.n_observations, self.n_actions, self.n_observations)
         transitions = self.transitions.toarray().reshape(shape)
-        return self._make(
+        return self.from_parts(
             self.visits, transitions, self.reward_sums, self.reward_squares, self.ends
         )
 
@@ -399,7 +387,7 @@ class Counts:
         ends = self.ends
         if ends is not None:
             ends = group_ends(ends, partition.labels, partition.n_clusters, self.n_actions)
-        return Counts._make(visits, transitions, sums, squares, ends)
+        return Counts.from_parts(visits, transitions, sums, squares, ends)
 
     def group_transitions(self, partition: Partition) -> Transitions:
         """Add the transitions up to those of groups."""
@@ -415,7 +403,7 @@ class Counts:
         if not isinstance(other, Counts):
             return NotImplemented
         mine, theirs = self._comparable(other)
-        return self._make(
+        return self.from_parts(
             self.visits + other.visits,
             mine + theirs,
             self.reward_sums + other.reward_sums,
@@ -445,7 +433,7 @@ class Counts:
             ends = _added(self.ends, -other.ends)
             refuse_negative_sparse(ends, self.n_actions, "ends")
             ends.eliminate_zeros()
-        counts = self._make(visits, transitions, sums, squares, ends)
+        counts = self.from_parts(visits, transitions, sums, squares, ends)
         counts._check_visits()
         return counts
 

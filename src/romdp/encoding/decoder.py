@@ -31,7 +31,7 @@ class LinearDecoder:
     map
         Whitens vectors first.
     weights, bias
-        Of the multinomial logit, shape (k, n_states) and (n_states,).
+        The multinomial logit: shape (k, n_states) and (n_states,).
     """
 
     map: LinearMap

@@ -58,7 +58,7 @@ def score(codes: Ints, actions: Ints, rewards: Floats | None, following: Ints) -
     Parameters
     ----------
     codes, actions
-        Of each step.
+        Where each step began, and what was done.
     rewards
         What each step paid, or None.
     following

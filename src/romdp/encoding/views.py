@@ -324,9 +324,9 @@ def _score_groups(
 def _choose(candidates: list[Candidate]) -> Candidate:
     """Choose the view that predicts best.
 
-    Of those that predict as well, codes that lie apart are preferred, and the finest of them: they
-    can still be grouped, and they tell states from the first visit on. Then the view of least
-    size, which has the least room for distractions.
+    Among views that predict as well, codes that lie apart are preferred, and the finest of them:
+    they can still be grouped, and they tell states from the first visit on. Then the view of
+    least size, which has the least room for distractions.
     """
     best = max(candidates, key=lambda candidate: candidate.score.mean)
     if not best.score.is_signal:

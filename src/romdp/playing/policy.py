@@ -121,6 +121,7 @@ class Policy:
             "table": self.table,
             "values": self.values,
             "default": np.array(self.default, np.int64),
+            **{f"codes_{name}": array for name, array in self._observations.arrays().items()},
         }
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
@@ -132,6 +133,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     stored = Stored(arrays, "the policy")
     try:
         observations = codes_from(facts["observations"], "observation")
+        observations.restore(stored.part("codes_"))
         actions = codes_from(facts["actions"], "action")
         most = actions.size - 1
         table = stored.whole("table", (observations.size,), 0, most)
@@ -162,8 +164,6 @@ def policy_of(
 
     Values are scaled back from [0, 1] to the rewards of the environment.
     """
-    if hasattr(observations, "snapshot"):  # codes that are still being learned
-        observations = observations.snapshot()
     recorder, labels = state.recorder, state.partition.labels
     visits = recorder.visits.reshape(-1, recorder.n_actions).sum(axis=1)
     met = labels >= 0
@@ -179,5 +179,5 @@ def policy_of(
         low, high = reward_range
         table[met], values[met] = chosen, plan.values[labels[met]] * (high - low)
     table[~met] = default
-    objective = str(state.objective)
+    objective, observations = str(state.objective), observations.snapshot()
     return Policy(freeze(table), freeze(values), default, agent, objective, observations, actions)

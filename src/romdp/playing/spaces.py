@@ -5,14 +5,16 @@ observations that are numbers already, `Numbering` for the elements of a finite 
 and `Names` for anything else that can be told apart, in the order in which it first appears.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.stored import Stored
 from romdp.core.validation import whole_number
 from romdp.data.vocabulary import Vocabulary
 
@@ -23,12 +25,15 @@ _CAPACITY = 2**13  # different observations that an environment may show where i
 
 
 class Codes(Protocol):
-    """Codes for what is seen."""
+    """Codes for what is seen.
 
-    @property
-    def size(self) -> int:
-        """How many codes there can be."""
-        ...
+    Attributes
+    ----------
+    size
+        How many codes there can be.
+    """
+
+    size: int
 
     def encode(self, observation: Any) -> int:
         """Return the code of what is seen now, which may be a new one."""
@@ -46,8 +51,20 @@ class Codes(Protocol):
         """Return plain data that `codes_from` reads."""
         ...
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what was learned of the codes and is no plain data; most learn nothing."""
+        return {}
 
-class Numbers:
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Read what `arrays` returned."""
+        Stored(arrays, "the codes").finish()
+
+    def snapshot(self) -> "Codes":
+        """Return codes as they are now, for a policy."""
+        return self
+
+
+class Numbers(Codes):
     """Observations or actions that are numbers from 0 already.
 
     Parameters
@@ -85,7 +102,7 @@ class Numbers:
         return {"numbers": self.size}
 
 
-class Names:
+class Names(Codes):
     """Anything that can be told apart, numbered in the order of first appearance.
 
     Parameters
@@ -194,10 +211,10 @@ def codes_from(content: Any, what: str) -> Any:
             return Names(Vocabulary.from_dict(names))
         case {"space": space} if len(content) == 1:
             return Numbering(space_from(space), what)
-        case {"vectors": _, "content": str()} if what == "observation":
+        case {"vectors": space} if len(content) == 1 and what == "observation":
             from romdp.playing.vectors import VectorCodes
 
-            return VectorCodes.from_dict(content)
+            return VectorCodes(space_from(space))
     raise InvalidInputError(f"these are no codes for an {what}: {str(content)[:60]}")
 
 
@@ -237,7 +254,7 @@ def space_from(content: Any) -> Any:
     raise InvalidInputError(f"this is no space: {str(content)[:60]}")
 
 
-class Numbering:
+class Numbering(Codes):
     """Numbers for the elements of an enumerable space.
 
     `Discrete`, `MultiDiscrete`, `MultiBinary`, and `Tuple` and `Dict` of such.
@@ -320,14 +337,14 @@ class Numbering:
 
         self._encode, self._decode = encode, decode
 
-    def encode(self, element: Any) -> int:
+    def encode(self, observation: Any) -> int:
         """Return the number of an element; one outside the space is refused."""
         try:
-            number = self._encode(element)
+            number = self._encode(observation)
         except (TypeError, ValueError, KeyError, IndexError):
             number = -1
         if not 0 <= number < self.size:
-            raise InvalidInputError(f"{self.what} {element!r} is not in {self.space}")
+            raise InvalidInputError(f"{self.what} {observation!r} is not in {self.space}")
         return number
 
     find = encode

@@ -6,8 +6,6 @@ on the encoder is fitted again whenever the steps have grown by a factor, and al
 counted again under the new codes.
 """
 
-import base64
-import io
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -28,7 +26,7 @@ from romdp.encoding.codebook import Codebook
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.scoring import score
 from romdp.encoding.steps import ENDED, UNKNOWN, Steps
-from romdp.playing.spaces import space_from, space_to_json
+from romdp.playing.spaces import Codes, space_to_json
 
 _CAPACITY = 1024  # codes
 _MOST_NUMBERS = 2**27  # that are kept of what was met
@@ -93,6 +91,24 @@ class Memory:
             column[: kept.sum()] = column[: self.size][kept]
         self.size = int(kept.sum())
 
+    def restore(self, stored: Stored, n_actions: int) -> None:
+        """Take everything from a file, which may be damaged."""
+        self.n_met = stored.number("memory_met", 0)
+        last = self.n_met - 1
+        self.tickets = stored.whole("memory_tickets", (None,), 0, last)
+        if (np.diff(self.tickets) <= 0).any() or len(self.tickets) > self.most:
+            stored.refuse("memory_tickets do not rise, or are too many")
+        self.size = len(self.tickets)
+        each = (self.size,)
+        n_features = self.vectors.shape[1]
+        self.vectors = stored.take("memory_vectors", (self.size, n_features), np.float32)
+        if not np.isfinite(self.vectors).all():
+            stored.refuse("memory_vectors must hold finite numbers")
+        self.actions = stored.whole("memory_actions", each, _NO_ACTION, n_actions - 1)
+        self.rewards = stored.real("memory_rewards", each)
+        self.following = stored.whole("memory_following", each, UNKNOWN, last)
+        self.restart = stored.whole("memory_restart", each, UNKNOWN, last)
+
     def rows(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of each ticket, -1 for what was forgotten or is none."""
         known = self.tickets[: self.size]
@@ -116,7 +132,7 @@ class Memory:
 _COLUMNS = ("tickets", "vectors", "actions", "rewards", "following", "restart")
 
 
-class VectorCodes:
+class VectorCodes(Codes):
     """Codes for vectors, pictures, and what Gymnasium flattens to a vector.
 
     Parameters
@@ -237,25 +253,15 @@ class VectorCodes:
             reach = decoder.encoding.codebook
             book = Codebook(points, sizes, reach.radius, reach.slack)
         stored.finish()
+        if decoder.encoding.map.matrix.shape[0] != self.n_features:
+            stored.refuse(f"its vectors do not have {self.n_features} numbers")
         self.adopt(decoder, book)
+        if self.n_codes > self.size:
+            stored.refuse(f"there are more than {self.size} codes")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data: the space, and the arrays as text."""
-        file = io.BytesIO()
-        np.savez(file, **self.arrays())  # type: ignore[arg-type]
-        content = base64.b64encode(file.getvalue()).decode()
-        return {"vectors": space_to_json(self.space), "content": content}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` returned."""
-        codes = cls(space_from(content["vectors"]))
-        try:
-            with np.load(io.BytesIO(base64.b64decode(content["content"]))) as arrays:
-                codes.restore(dict(arrays))
-        except (ValueError, OSError, KeyError) as error:
-            raise InvalidInputError(f"these are no codes of vectors: {error}") from error
-        return codes
+        """Return the space as plain data."""
+        return {"vectors": space_to_json(self.space)}
 
 
 class VectorState(AgentState):
@@ -422,13 +428,7 @@ class VectorState(AgentState):
                 setattr(state, name, stored.number(name, 0))
         state.due, state.grouped = stored.number("due", 1), stored.number("grouped", 0)
         codes.restore(stored.part("codes_"))
-        memory = codes.memory
-        memory.n_met = stored.number("memory_met", 0)
-        memory.size = len(stored.take("memory_tickets", (None,)))
-        for name in _COLUMNS:
-            like = getattr(memory, name)
-            shape = (memory.size, *like.shape[1:])
-            setattr(memory, name, stored.take(f"memory_{name}", shape, like.dtype))
+        codes.memory.restore(stored, n_actions)
         return state
 
 
