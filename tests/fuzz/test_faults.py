@@ -18,7 +18,6 @@ from romdp.experiments.watching import Watcher
 from romdp.reports import write_model_page
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
-SEEN = romdp.simulate(WORLD, "uniform", 1500, seed=0)
 
 
 def every_moment(most=200):
@@ -105,8 +104,8 @@ def test_compare_is_completed_by_resume_after_a_fault_at_any_write(tmp_path, mon
 @pytest.mark.parametrize("error", [FaultError, Kill])
 def test_fit_with_its_page_leaves_the_old_model_or_the_new(tmp_path, error):
     """The three things that ``romdp fit --out`` writes: model, page, and what it replaces."""
-    old = romdp.fit(SEEN, n_states=2)
-    new = romdp.fit(SEEN, n_states=3)
+    seen = romdp.simulate(WORLD, "uniform", 1500, seed=0)
+    old, new = romdp.fit(seen, n_states=2), romdp.fit(seen, n_states=3)
     found = set()
     for moment in every_moment():
         folder = tmp_path / str(moment["at"])

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,16 @@ def fitted(n_states, names=None):
 
 
 COLUMNS = ("page", "offer", "paid")
-OLD, NEW = fitted(2), fitted(3, list("abcdefgh"))
+
+
+@cache
+def old():
+    return fitted(2)
+
+
+@cache
+def new():
+    return fitted(3, list("abcdefgh"))
 
 
 def names(folder):
@@ -59,17 +69,17 @@ def test_a_model_of_somebody_else_is_left_alone(tmp_path, content):
     (tmp_path / "model.json").write_text(content)
     (tmp_path / "weights.bin").write_bytes(b"years of training")
     with pytest.raises(InvalidInputError, match=r"cannot write .*name a new directory"):
-        NEW.save(tmp_path)
+        new().save(tmp_path)
     assert names(tmp_path) == ["model.json", "weights.bin"]
     assert (tmp_path / "model.json").read_text() == content
 
 
 def test_files_that_a_user_added_are_kept(tmp_path):
-    OLD.save(tmp_path)
+    old().save(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "figures").mkdir()
-    NEW.save(tmp_path)
-    assert text(tmp_path) == str(NEW)
+    new().save(tmp_path)
+    assert text(tmp_path) == str(new())
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert names(tmp_path) == sorted([*OURS, "figures", "notes.txt"])
 
@@ -79,16 +89,16 @@ def test_places_that_cannot_be_a_model_are_refused(tmp_path, monkeypatch):
     os.mkfifo("fifo")
     for place in (".", "", "/", "fifo", "/dev/null"):
         with pytest.raises(InvalidInputError, match="cannot write"):
-            NEW.save(place)
+            new().save(place)
     assert names(tmp_path) == ["fifo"]
 
 
 def test_a_link_to_a_model_is_written_through(tmp_path):
-    OLD.save(tmp_path / "real")
+    old().save(tmp_path / "real")
     (tmp_path / "link").symlink_to("real")
-    NEW.save(tmp_path / "link")
+    new().save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
-    assert text(tmp_path / "real") == str(NEW)
+    assert text(tmp_path / "real") == str(new())
 
 
 def test_whole_numbers_above_2_to_the_63_are_stored(tmp_path):
@@ -109,12 +119,12 @@ def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error,
     for at in range(1, 60):
         folder = tmp_path / str(at)
         if before != "nothing":
-            OLD.save(folder)
+            old().save(folder)
             if before == "a model of 0.1":
                 edit(folder)
         with interrupted(at, error) as calls:
             try:
-                NEW.save(folder)
+                new().save(folder)
             except (WriteError, Kill):
                 failed = True
             else:
@@ -127,8 +137,8 @@ def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error,
         if not failed and error is FaultError:
             assert found == 3
         seen.add(found)
-        NEW.save(folder)  # goes on from whatever was left
-        assert text(folder) == str(NEW)
+        new().save(folder)  # goes on from whatever was left
+        assert text(folder) == str(new())
         assert names(folder) == OURS
         if calls["n"] < at:
             break
@@ -138,7 +148,7 @@ def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error,
 
 def test_a_failed_first_save_leaves_nothing(tmp_path):
     with interrupted(3, FaultError), pytest.raises(WriteError, match="No space left on device"):
-        NEW.save(tmp_path / "m")
+        new().save(tmp_path / "m")
     assert names(tmp_path) == []
 
 
@@ -147,8 +157,8 @@ def test_what_cannot_be_saved_is_kept_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "kept"))
     (tmp_path / "m").write_text("a file appeared while the model was fitted")
     with pytest.raises(WriteError, match=r"it is a file.* The model was kept in (.*)") as caught:
-        files.save_or_keep(NEW, tmp_path / "m")
-    assert text(str(caught.value).rpartition(" ")[2]) == str(NEW)
+        files.save_or_keep(new(), tmp_path / "m")
+    assert text(str(caught.value).rpartition(" ")[2]) == str(new())
 
 
 # What is read
@@ -156,7 +166,7 @@ def test_what_cannot_be_saved_is_kept_elsewhere(tmp_path, monkeypatch):
 
 def test_every_flipped_bit_is_noticed(tmp_path):
     """Version 0.1 did not notice 28% of flipped bits in its Parquet tables."""
-    NEW.save(tmp_path / "m")
+    new().save(tmp_path / "m")
     rng = np.random.default_rng(0)
     for name in OURS:
         path = tmp_path / "m" / name
@@ -168,18 +178,18 @@ def test_every_flipped_bit_is_noticed(tmp_path):
             with pytest.raises(StorageError):
                 load_model(tmp_path / "m")
         path.write_bytes(content)
-    assert text(tmp_path / "m") == str(NEW)
+    assert text(tmp_path / "m") == str(new())
 
 
 def test_a_model_of_version_0_1_is_read_and_called_unverified(tmp_path):
-    NEW.save(tmp_path / "m")
+    new().save(tmp_path / "m")
     assert load_model(tmp_path / "m").verified
     edit(tmp_path / "m")
-    old = load_model(tmp_path / "m")
-    assert not old.verified
-    assert "not verified" in str(old)
-    assert old.counts == NEW.counts
-    old.save(tmp_path / "m")
+    read = load_model(tmp_path / "m")
+    assert not read.verified
+    assert "not verified" in str(read)
+    assert read.counts == new().counts
+    read.save(tmp_path / "m")
     assert load_model(tmp_path / "m").verified
 
 
@@ -208,7 +218,7 @@ def test_a_model_of_version_0_1_is_read_and_called_unverified(tmp_path):
 )
 def test_damaged_facts_are_named(tmp_path, changes):
     """Version 0.1 ended in tracebacks, here or later, or used what it had read."""
-    NEW.save(tmp_path / "m")
+    new().save(tmp_path / "m")
     edit(tmp_path / "m", **changes)
     with pytest.raises(StorageError, match="damaged"):
         load_model(tmp_path / "m")
@@ -238,7 +248,7 @@ def change_observations(folder, change):
     ],
 )
 def test_damaged_tables_are_named(tmp_path, change):
-    NEW.save(tmp_path / "m")
+    new().save(tmp_path / "m")
     edit(tmp_path / "m")
     change_observations(tmp_path / "m", change)
     with pytest.raises(StorageError, match="damaged"):
@@ -246,7 +256,7 @@ def test_damaged_tables_are_named(tmp_path, change):
 
 
 def test_a_fifo_in_the_place_of_a_table_does_not_block(tmp_path):
-    NEW.save(tmp_path / "m")
+    new().save(tmp_path / "m")
     edit(tmp_path / "m")
     for name in ("counts.npz", "actions.parquet"):
         shutil.copy(tmp_path / "m" / name, tmp_path / "kept")
