@@ -12,6 +12,7 @@ step stayed in the state speaks for nothing, only where in it the step went. Par
 tells others apart that lead to them, so it goes on until nothing changes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,8 @@ _STAGES = (30, 10, 5, 3)  # visits of observations that are compared together
 _MOST = 20.0  # nats that the rewards of one action may contribute
 _CERTAIN = 1e-6  # variance of rewards (in [0, 1]) that are taken for certain
 _MOST_ROUNDS = 1_000
-_ALPHAS = np.geomspace(1e-3, 1e4, 71)  # weights of Dirichlets that are compared
+_ALPHAS = np.geomspace(1e-3, 1e4, 71)  # weights of Dirichlets that are compared,
+_STRIDE = 7  # every seventh first, then those beside the best
 
 
 def part(counts: Counts, ends: Counts | None, partition: Partition) -> Partition:
@@ -146,8 +148,20 @@ def concentration(ahead: Any, ended: Floats | None = None) -> float:
     if ended is not None:
         totals, kinds = totals + ended, kinds + (ended > 0)
     n, k = totals[totals > 1], kinds[totals > 1]
-    scores = [k.sum() * np.log(a) + (gammaln(a) - gammaln(a + n)).sum() for a in _ALPHAS]
-    return float(_ALPHAS[int(np.argmax(scores))]) if len(n) else 1.0
+    if not len(n):
+        return 1.0
+    return highest(
+        lambda a: k.sum() * np.log(a) + (gammaln(a) - gammaln(a + n)).sum(),
+        _ALPHAS,
+    )
+
+
+def highest(score: Callable[[float], float], grid: Floats) -> float:
+    """Return the point of a grid where a score is highest, if it rises and then falls."""
+    coarse = np.arange(0, len(grid), _STRIDE)
+    near = coarse[int(np.argmax([score(grid[i]) for i in coarse]))]
+    fine = grid[max(0, near - _STRIDE + 1) : near + _STRIDE]
+    return float(fine[int(np.argmax([score(a) for a in fine]))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,11 +245,13 @@ class _Laws:
             return 1.0
         b, n = self.share[table.col][some], table.data[some]
         totals = totals[np.bincount(place, some) > 0]
-        scores = [
-            (gammaln(a * b + n) - gammaln(a * b)).sum() + (gammaln(a) - gammaln(a + totals)).sum()
-            for a in _ALPHAS
-        ]
-        return float(_ALPHAS[int(np.argmax(scores))])
+        return highest(
+            lambda a: (
+                (gammaln(a * b + n) - gammaln(a * b)).sum()
+                + (gammaln(a) - gammaln(a + totals)).sum()
+            ),
+            _ALPHAS,
+        )
 
     def of(self, which: Ints) -> _Profiles:
         """Return the profiles of some observations."""

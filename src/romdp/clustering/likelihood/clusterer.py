@@ -35,6 +35,7 @@ _LITTLE_SEEN = 6  # visits per observation up to which the evidence is worth mor
 _RUNGS = (3, 5, 8, 13, 21)  # numbers of groups whose evidence is measured,
 _FEW_OBSERVATIONS = 5_000  # up to this many observations
 _SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # how slowly `fit` cools, up to this many observations
+_SETTLED = 0.01  # numbers of groups that two starts found are the same up to this share
 _LARGE = 64  # a previous grouping with more groups than this is improved, not searched for again
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
@@ -195,7 +196,8 @@ class Likelihood:
         rng
             Draws the starts and the order in which observations move.
         start
-            A grouping to start from, beside the search's own starts.
+            A grouping to start from, beside the search's own starts; one of more than 64 groups is
+            improved, and nothing else is tried.
         """
         if start is not None:
             _check_start(start, counts)
@@ -216,10 +218,14 @@ class Likelihood:
                 certainty=freeze(certainty),
             )
         search = self._search(counts, rng)
-        sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
-        best = self._spectral_starts(search, sizes)
-        if start is not None and (start.labels[search.seen] >= 0).any():
-            best = _better(best, search.polish(search.climb(search.warm(start.labels))))
+        n_known = 0 if start is None else int((np.unique(start.labels[search.seen]) >= 0).sum())
+        found = []
+        if n_known <= _LARGE:
+            sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
+            found.append(self._spectral_starts(search, sizes))
+        if start is not None and n_known > 0:
+            found.append(search.polish(search.climb(search.warm(start.labels))))
+        best = max(found, key=lambda grouping: grouping.score)
         best = self._annealed_starts(search, best)
         if self.n_states is None:
             best = self._choose_by_evidence(search, counts, best)
@@ -241,6 +247,7 @@ class Likelihood:
     def _spectral_starts(self, search: Search, sizes: list[int]) -> Grouping:
         """Start from spectral groups; while most of them survive, from twice as many.
 
+        Once two starts end with about the same number of groups, no larger ones are tried.
         One group is the answer to beat: where visits are few, chance groups can be so far below it
         that merging never gets there. Where observations are many, those seen most are grouped
         first, and the others join them.
@@ -254,12 +261,15 @@ class Likelihood:
         largest = min(self.max_groups, len(search.seen))
         best = search.one_group() if self.n_states is None else None
         waiting = [min(size, largest) for size in sizes]
+        last = 0
         while waiting:
             n_groups = waiting.pop(0)
             found = search.polish(search.climb(search.spectral(n_groups), _FEW_SWEEPS))
             best = found if best is None else _better(best, found)
             many = 2 * found.n_groups >= n_groups and best.n_groups > 1
-            if many and not waiting and n_groups < largest and self.n_states is None:
+            settled = abs(found.n_groups - last) <= _SETTLED * last
+            last = found.n_groups
+            if many and not (waiting or settled) and n_groups < largest and self.n_states is None:
                 waiting.append(min(2 * max(n_groups, found.n_groups), largest))
         assert best is not None
         return best

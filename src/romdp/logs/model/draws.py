@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.exact.objectives import Objective
-from romdp.logs.parting import doubts, moves_and_ends
+from romdp.logs.parting import doubts, highest, moves_and_ends
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -245,10 +245,6 @@ class Draws:
         return World(laws, means, starts, self.discount, self.average, unknown)
 
 
-def _tallies(member: Any, counts: Counts) -> list[Any]:
-    return [member @ x for x in (counts.visits, counts.reward_sums, counts.reward_squares)]
-
-
 class Surprises:
     """How much of what may follow a pair was not seen yet, learned from all pairs.
 
@@ -336,11 +332,12 @@ def _like_neighbours(outcomes: Any, tries: Floats, everywhere: Floats, n_actions
     size = tries[used > 0]
     if not len(size):
         return law
-    scores = [
-        (gammaln(k * q + n) - gammaln(k * q)).sum() + (gammaln(k) - gammaln(k + size)).sum()
-        for k in _NEIGHBOURS
-    ]
-    return law * float(_NEIGHBOURS[int(np.argmax(scores))])
+    return law * highest(
+        lambda k: (
+            (gammaln(k * q + n) - gammaln(k * q)).sum() + (gammaln(k) - gammaln(k + size)).sum()
+        ),
+        _NEIGHBOURS,
+    )
 
 
 def _mean_rewards(found: _Grouped, ending: Floats, rng: np.random.Generator | None) -> Floats:
