@@ -85,8 +85,19 @@ def read_options(words: list[str]) -> None:
     assert inner is not None, f"there is no command romdp {name}"
     if hasattr(inner, "commands"):  # generate
         name, *rest = rest
-        inner = inner.commands[name]
+        inner = inner.get_command(context, name)
     inner.make_context(name, rest, parent=context)
+
+
+def test_examples_in_the_help_can_be_read():
+    main = get_command(app)
+    commands = [main, *main.commands.values()]
+    lines = [line for c in commands for line in (c.epilog or "").splitlines()]
+    examples = [line for line in lines if line.startswith("romdp ")]
+    assert len(examples) > 2 * len(main.commands) - 3
+    for line in examples:
+        read_options(shlex.split(line)[1:])
+    assert all(c.epilog for c in commands)
 
 
 @pytest.fixture
