@@ -1,8 +1,12 @@
-"""The progress bar: on stderr, where a person looks, and quiet elsewhere."""
+"""The progress bar: on stderr or in a notebook, where a person looks, and quiet elsewhere."""
 
 import sys
+from types import SimpleNamespace
+
+import pytest
 
 import romdp
+from romdp.experiments import Experiment, RunDirectory, run_experiment
 from romdp.playing.progress import progress_bar
 from romdp.worlds import random_romdp
 
@@ -49,3 +53,50 @@ def test_the_bar_follows_the_steps(capfd, monkeypatch):
     assert "mine" in err
     assert "400 of 1,000 steps" in err
     assert "9 groups" in err
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """Pretend that a notebook runs this; returns what it shows, one list per bar."""
+    bars = []
+
+    class Handle:
+        def __init__(self, shown):
+            self.shown = [shown]
+
+        def update(self, shown):
+            self.shown.append(shown)
+
+    def display(what, display_id):
+        assert display_id
+        bars.append(Handle(what))
+        return bars[-1]
+
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    screen = SimpleNamespace(display=display, HTML=str)
+    monkeypatch.setitem(sys.modules, "IPython.display", screen)
+    return bars
+
+
+def test_a_notebook_gets_a_bar_of_its_own(notebook, capfd):
+    romdp.play(romdp.PSRL(), WORLD, 100)
+    (bar,) = notebook
+    assert bar.shown[0] == 'psrl <progress value="0.0000" max="1"></progress> '
+    assert 'value="1.0000"' in bar.shown[-1]
+    assert "100 of 100 steps; regret" in bar.shown[-1]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_notebook_can_be_told_to_show_nothing(notebook):
+    romdp.play(romdp.PSRL(), WORLD, 100, progress=False)
+    assert notebook == []
+
+
+def test_an_experiment_shows_one_bar_in_a_notebook(notebook, tmp_path):
+    few = Experiment(worlds=("random-romdp",), agents=("psrl",), seeds=2, steps=50)
+    run_experiment(RunDirectory.create(tmp_path / "runs", few))
+    (bar,) = notebook
+    assert bar.shown[-1].endswith('<progress value="1.0000" max="1"></progress> 2 of 2 runs')
+    run_experiment(RunDirectory.open(tmp_path / "runs"))
+    assert notebook[-1].shown[-1].endswith("2 of 2 runs")  # nothing was left to do

@@ -1,11 +1,44 @@
-"""How results show themselves in a notebook: a title, a table and notes."""
+"""How results and progress show themselves in a notebook, without widgets or scripts."""
 
-from collections.abc import Iterable, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from importlib import import_module
+from typing import Any
 
 from romdp.core.text import one_line
 
 _LEFT = ' style="text-align:left"'  # notebooks align to the right by default
+_SECONDS = 0.1  # between two updates of a bar
+
+Bar = Callable[[float, str], None]
+"""Shows how much of the work is done, from 0 to 1, and a line of facts."""
+
+
+def in_notebook() -> bool:
+    """Say whether a notebook's kernel runs this process."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+def notebook_bar(name: str) -> Bar:
+    """Put a bar below the cell that runs; whatever calls the result moves it."""
+    screen: Any = import_module("IPython.display")  # there is no IPython outside of notebooks
+    handle = screen.display(screen.HTML(_bar(name, 0, "")), display_id=True)
+    shown = time.monotonic()
+
+    def show(share: float, facts: str) -> None:
+        nonlocal shown
+        if share >= 1 or time.monotonic() - shown > _SECONDS:
+            shown = time.monotonic()
+            handle.update(screen.HTML(_bar(name, share, facts)))
+
+    return show
+
+
+def _bar(name: str, share: float, facts: str) -> str:
+    return f'{_text(name)} <progress value="{share:.4f}" max="1"></progress> {_text(facts)}'
 
 
 def html_table(

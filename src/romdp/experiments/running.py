@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from romdp import __version__
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
+from romdp.core.html import in_notebook
 from romdp.core.text import plain
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
@@ -24,7 +25,7 @@ from romdp.experiments.executors import Executor, Here
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import slope, summarise
 from romdp.experiments.tables import Writer, pack_tables
-from romdp.experiments.watching import Progress, Watcher
+from romdp.experiments.watching import InNotebook, Progress, Watcher
 from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.playing import Run, epochs
 
@@ -189,7 +190,7 @@ def run_experiment(
     executor
         Where the work runs: `Here` by default, `Processes` or `Dask`.
     watcher
-        Is told how far it is.
+        Is told how far it is. By default a notebook shows a bar, and nothing is shown elsewhere.
     checkpoint_seconds
         How often a run under way is kept.
 
@@ -198,7 +199,7 @@ def run_experiment(
     list of RunSpec
         The runs that failed.
     """
-    watch = watcher or Watcher()
+    watch = watcher or (InNotebook() if in_notebook() else Watcher())
     failed: list[RunSpec] = []
     if directory.earlier:
         raise StorageError(

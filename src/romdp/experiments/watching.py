@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
+from romdp.core.html import notebook_bar
 from romdp.experiments.specification import RunSpec
 
 _MOST_LINES = 16  # of workers on a terminal
@@ -187,6 +188,39 @@ class Live(_Writing):
             completed=len(self._ended) * self._steps + part,
             facts=f"{done} of {self._total} runs",
         )
+
+
+class InNotebook(Watcher):
+    """Shows one bar below the cell: how much of all runs is done."""
+
+    @contextmanager
+    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
+        """Begin and end."""
+        self._bar = notebook_bar("all runs")
+        self._total, self._count, self._steps = n_runs, n_done, steps
+        self._under_way: dict[RunSpec, int] = {}
+        yield
+        self._show()
+
+    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
+        """Show how far a run is."""
+        self._under_way[run] = progress.step
+        self._show()
+
+    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
+        """Count a run."""
+        self._under_way.pop(run, None)
+        self._count += 1
+        self._show()
+
+    def failed(self, run: RunSpec, error: str) -> None:
+        """Count a run; `run_experiment` returns those that failed."""
+        self.finished(run, {})
+
+    def _show(self) -> None:
+        done = self._count + sum(self._under_way.values()) / self._steps
+        share = done / self._total if self._total else 1.0
+        self._bar(min(share, 1.0), f"{self._count} of {self._total} runs")
 
 
 def last_line(text: str) -> str:

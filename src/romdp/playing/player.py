@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from romdp.agents.agent import Agent, AgentState, require_agent
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, ROMDPError
+from romdp.core.html import in_notebook
 from romdp.core.randomness import Seed, seed_sequence
 from romdp.core.stored import Stored
 from romdp.core.validation import whole_number
@@ -277,7 +278,7 @@ def play(
     callback
         Called with each `Epoch` as it ends.
     progress
-        Whether to show a progress bar on stderr; by default only on a terminal.
+        Whether to show a progress bar; by default only on a terminal and in a notebook.
 
     Returns
     -------
@@ -301,7 +302,7 @@ def play(
         reward_range=reward_range,
     )
     listeners = [] if callback is None else [callback]
-    if sys.stderr.isatty() if progress is None else progress:
+    if (sys.stderr.isatty() or in_notebook()) if progress is None else progress:
         from romdp.playing.progress import progress_bar
 
         with progress_bar(agent.name, playing.steps) as bar:

@@ -1,5 +1,6 @@
 """A progress bar for one run."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -7,13 +8,21 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from romdp.core.html import in_notebook, notebook_bar
+
 if TYPE_CHECKING:
     from romdp.playing.player import Epoch
 
 
 @contextmanager
 def progress_bar(name: str, steps: int) -> "Iterator[Callable[[Epoch], None]]":
-    """Show a bar on stderr while the context lasts; yields what to call after each epoch."""
+    """Show a bar on stderr, or in the notebook; yields what to call after each epoch."""
+    if in_notebook():
+        bar = notebook_bar(name)
+        yield lambda epoch: bar(
+            _done(epoch) / steps, f"{_done(epoch):,} of {steps:,} steps; {_facts(epoch)}"
+        )
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -21,11 +30,15 @@ def progress_bar(name: str, steps: int) -> "Iterator[Callable[[Epoch], None]]":
         TimeRemainingColumn(),
         TextColumn("{task.fields[facts]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=steps, facts="")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as lines:
+        task = lines.add_task(name, total=steps, facts="")
+        yield lambda epoch: lines.update(task, completed=_done(epoch), facts=_facts(epoch))
 
-        def show(epoch: "Epoch") -> None:
-            facts = f"regret {epoch.regret:,.0f}, {epoch.n_clusters} groups"
-            bar.update(task, completed=epoch.start + epoch.length, facts=facts)
 
-        yield show
+def _done(epoch: "Epoch") -> int:
+    return epoch.start + epoch.length
+
+
+def _facts(epoch: "Epoch") -> str:
+    regret = "" if math.isnan(epoch.regret) else f"regret {epoch.regret:,.0f}, "
+    return f"{regret}{epoch.n_clusters} groups"
