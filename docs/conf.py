@@ -13,7 +13,7 @@ version = release = romdp.__version__
 language = "en"
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # Markdown and notebooks
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
@@ -27,6 +27,12 @@ default_role = "py:obj"  # `romdp.play` in a docstring is a link where there is 
 # Formulas are written as text: a renderer for `$...$` would be fetched from the network.
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+
+# Notebooks are stored without their output: every build runs them, and an error fails the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_execution_show_tb = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the text says what each argument is

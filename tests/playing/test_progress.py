@@ -4,6 +4,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from matplotlib import pyplot
 
 import romdp
 from romdp.experiments import Experiment, RunDirectory, run_experiment
@@ -100,3 +101,16 @@ def test_an_experiment_shows_one_bar_in_a_notebook(notebook, tmp_path):
     assert bar.shown[-1].endswith('<progress value="1.0000" max="1"></progress> 2 of 2 runs')
     run_experiment(RunDirectory.open(tmp_path / "runs"))
     assert notebook[-1].shown[-1].endswith("2 of 2 runs")  # nothing was left to do
+
+
+def test_a_notebook_keeps_the_figures_that_it_is_to_show(monkeypatch):
+    monkeypatch.setattr("romdp.playing.run.in_notebook", lambda: True)
+    run = romdp.play(romdp.PSRL(), WORLD, 100)
+    axes = run.plot()
+    assert pyplot.get_fignums() == [axes.figure.number]
+    pyplot.close(axes.figure)
+
+
+def test_elsewhere_no_figure_is_kept():
+    romdp.play(romdp.PSRL(), WORLD, 100).plot()
+    assert pyplot.get_fignums() == []

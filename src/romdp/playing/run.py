@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.html import html_table
+from romdp.core.html import html_table, in_notebook
 from romdp.core.text import number
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
@@ -171,12 +171,9 @@ class Run:
         Where there are episodes: the return of each as a dot, and their running mean as a line,
         against the step. Else regret against the square root of the step: pseudo-regret as a line
         and regret as a thin one behind it. Else the reward per step. A new figure is made where no
-        axes are given.
+        axes are given; a notebook shows it below the cell.
         """
-        if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(6, 4), layout="constrained").subplots()
+        axes = axes or _new_axes()
         if len(self.returns):
             step, curve = learning_curve(self.returns)
             (line,) = axes.plot(step, curve, label=self.agent)
@@ -198,3 +195,12 @@ class Run:
         axes.set_xlabel("square root of the step")
         axes.legend()
         return axes
+
+
+def _new_axes() -> "Axes":
+    """Make a figure; only in a notebook does Matplotlib keep it, in order to show it."""
+    if in_notebook():
+        from matplotlib.pyplot import figure as make
+    else:
+        from matplotlib.figure import Figure as make  # type: ignore[assignment] # noqa: N813
+    return make(figsize=(6, 4), layout="constrained").subplots()

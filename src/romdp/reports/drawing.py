@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from romdp.core.errors import InvalidInputError
@@ -30,7 +31,15 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
         raise InvalidInputError("figures need matplotlib: pip install 'romdp[plot]'")
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    class Drawn(Figure):
+        """Shows itself in a notebook, also where pyplot was never imported."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = BytesIO()
+            self.savefig(buffer, format="png")
+            return buffer.getvalue()
+
+    return Drawn(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
