@@ -10,10 +10,16 @@ PYTEST := $(RUN) $(BIN)/python -m pytest
 .PHONY: demo test quick fuzz test-dqn test-page lint docs bench dist clean
 
 demo: .venv/package
+	rm -rf demo
 	$(BIN)/romdp generate random-romdp --observations 30 --seed 0 --out demo-world.npz
 	$(BIN)/romdp inspect --brief demo-world.npz
 	$(BIN)/python benchmarks/simulator.py --quick
 	$(BIN)/romdp reproduce regret --quick --out demo --workers 2
+	$(BIN)/romdp play CliffWalking-v1 --views 10 --steps 10000 --out demo/cliff
+	$(BIN)/python examples/digits_log.py demo/digits.parquet
+	$(BIN)/romdp fit demo/digits.parquet --observation picture --action action --reward reward --out demo/digits
+	@echo "open demo/report.html (agents compared), demo/cliff/report.html (an environment learned)"
+	@echo "and demo/digits/report.html (pictures grouped)"
 
 test: .venv/tools
 	$(PYTEST) -n 2 --dist loadfile -m "not dqn and not page"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -30,7 +31,7 @@ def test_every_example_has_a_line_in_the_readme_and_a_test():
     scripts = {path.stem for path in EXAMPLES.glob("*.py")}
     listed = set(re.findall(r"python examples/(\w+)\.py", (EXAMPLES / "README.md").read_text()))
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     assert listed == scripts
     assert scripts <= tested
 
@@ -49,6 +50,14 @@ def test_own_clusterer(tmp_path):
     assert oracle < 2 * mine
     assert mine < plain / 2
     assert re.search(r"ward-psrl: .* 5 groups, the hidden states exactly", printed)
+
+
+def test_digits_log(tmp_path):
+    assert run("digits_log", tmp_path) == "wrote digits.parquet: 10,000 rows\n"
+    table = pq.read_table(tmp_path / "digits.parquet")
+    assert table.num_rows == 10_000
+    assert {len(picture) for picture in table["picture"].to_pylist()} == {64}
+    assert set(table["action"].to_pylist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.slow

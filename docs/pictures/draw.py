@@ -34,6 +34,8 @@ def main() -> None:
         (run,) = [r for r in first.of("lc-psrl", first.panels[0]) if r.seed == 0]
         save(flow_figure(run, max_columns=6), "flow")
     save(what_a_romdp_is(), "romdp")
+    save(how_episodes_are_counted(), "episodes")
+    save_figure(how_pictures_become_states(), HERE / "vectors", ("png",), dpi=130)
     world = romdp.worlds.random_romdp(n_states=5, n_actions=4, n_observations=30, seed=0)
     for steps in (300, 3_000):
         seen = romdp.simulate(world, "uniform", steps=steps, seed=0)
@@ -140,6 +142,82 @@ def what_a_romdp_is() -> Any:
         fontsize=8,
         color="#444444",
     )
+    return figure
+
+
+def how_episodes_are_counted() -> Any:
+    """Draw a corridor that ends, and beside it the counts with the end as one more column."""
+    from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+
+    figure = new_figure(7.2, 2.3)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.set_xlim(-1, 18.2)
+    axes.set_ylim(-1.4, 4.4)
+    for state in range(3):
+        circle = Circle((2.6 * state, 1.5), 0.7, fc="white", ec=state_colour(state), lw=2.5)
+        axes.add_patch(circle)
+        axes.text(2.6 * state, 1.5, f"{state}", ha="center", va="center_baseline", fontsize=9)
+    axes.add_patch(Rectangle((7.1, 0.9), 1.5, 1.2, fc="#dddddd", ec="#444444"))
+    axes.text(7.85, 1.5, "end", ha="center", va="center_baseline", fontsize=9)
+    for left in range(3):
+        x = 2.6 * left
+        axes.add_patch(
+            FancyArrowPatch((x + 0.75, 1.5), (x + 1.85, 1.5), arrowstyle="-|>", mutation_scale=12)
+        )
+    axes.text(3.9, -0.6, "each step costs 1", ha="center", fontsize=8, color="#444444")
+    counts = [[0, 9, 0, 0], [0, 0, 8, 0], [0, 0, 0, 7]]
+    for column, name in enumerate(("0", "1", "2", "end")):
+        axes.text(12.6 + 1.4 * column, 3.55, name, ha="center", fontsize=8, color="#444444")
+    for row, line in enumerate(counts):
+        y = 2.3 - 1.2 * row
+        axes.text(11.3, y + 0.4, f"{row}", fontsize=8, color="#444444")
+        for column, count in enumerate(line):
+            fill = "#dddddd" if column == 3 else "white"
+            axes.add_patch(Rectangle((11.9 + 1.4 * column, y), 1.4, 1.1, fc=fill, ec=GREY))
+            x = 12.6 + 1.4 * column
+            axes.text(x, y + 0.5, str(count), ha="center", va="center_baseline", fontsize=9)
+    axes.text(14.7, -0.9, "what followed what, and what ended", ha="center", fontsize=8)
+    return figure
+
+
+def how_pictures_become_states() -> Any:
+    """Draw pictures as they were shown, where they lie in the learned view, and their states."""
+    from sklearn.datasets import load_digits
+    from sklearn.manifold import TSNE
+
+    pictures, digits = load_digits(return_X_y=True)
+    world = romdp.worlds.random_romdp(n_states=10, n_actions=4, n_observations=10, seed=100)
+    seen = romdp.simulate(world, "uniform", steps=20_000, seed=100)
+    hidden = np.asarray(world.labels)[seen.observations]
+    rng = np.random.default_rng(0)
+    pools = [np.flatnonzero(digits == digit) for digit in range(10)]
+    shown = pictures[[rng.choice(pools[state]) for state in hidden]]
+    log = {"picture": shown, "action": seen.actions, "reward": seen.rewards}
+    model = romdp.fit(log, observation="picture", action="action", reward="reward")
+    states = model.predict(shown)
+
+    figure = new_figure(9.0, 3.0, layout=None)
+    for place in range(12):
+        x, y = 0.015 + 0.065 * (place % 4), 0.62 - 0.25 * (place // 4)
+        axes = figure.add_axes((x, y, 0.055, 0.18))
+        axes.imshow(shown[place].reshape(8, 8), cmap="gray_r")
+        axes.set_title(f"action {seen.actions[place]}", fontsize=6, pad=1)
+        axes.set_axis_off()
+    axes = figure.add_axes((0.31, 0.03, 0.33, 0.8))
+    flat = TSNE(random_state=0).fit_transform(model.decoder.encoding.teaching_map(shown[:1500]))
+    axes.scatter(*flat.T, s=4, c=[f"C{state}" for state in states[:1500]])
+    axes.set_axis_off()
+    for state in range(model.n_states):
+        x, y = 0.665 + 0.066 * (state % 5), 0.47 - 0.37 * (state // 5)
+        axes = figure.add_axes((x, y, 0.06, 0.25))
+        axes.imshow(shown[states == state].mean(axis=0).reshape(8, 8), cmap="gray_r")
+        axes.set_title(f"state {state}", fontsize=6, pad=2, color=f"C{state}")
+        axes.set_axis_off()
+    titles = ("what the agent sees", "the view it learns, laid flat", "the states it finds")
+    for x, title in zip((0.14, 0.475, 0.825), titles, strict=True):
+        figure.text(x, 0.91, title, ha="center", fontsize=9)
     return figure
 
 
