@@ -1,7 +1,8 @@
 import numpy as np
 from encoding_worlds import chain
 
-from romdp.encoding.scoring import score
+from romdp.clustering.vectors import is_mixed
+from romdp.encoding.scoring import memory_score, score
 
 
 def marks(codes, seen):
@@ -32,3 +33,14 @@ def test_without_actions_codes_are_judged_by_the_next_code():
     nothing = np.zeros(4000, int)
     following = seen.steps.next_codes(seen.states)
     assert score(seen.states, nothing, None, following).is_signal
+
+
+def test_the_code_before_adds_something_if_and_only_if_states_are_mixed():
+    seen = chain(3000)
+    after = seen.steps.next_codes
+    pure = memory_score(seen.states, seen.actions, after(seen.states))
+    assert not pure.is_signal  # a chance of 0.001 by its three standard errors
+    mixed = np.minimum(seen.states, 2)
+    assert memory_score(mixed, seen.actions, after(mixed)).mean > 0.02
+    assert is_mixed(mixed, seen.steps)
+    assert not is_mixed(seen.states, seen.steps)

@@ -1,10 +1,13 @@
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from encoding_worlds import accuracy, chain
 
 import romdp
+from romdp.logs.applying import apply_model
+from romdp.logs.evaluating import evaluate
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +89,75 @@ def test_bad_columns_are_named(seen, change, message):
         romdp.fit(table, names, "do", "paid")
 
 
-def test_noise_is_refused_with_the_reason():
+def test_noise_is_one_state_and_a_warning_says_why():
     rng = np.random.default_rng(0)
-    table = {"v": rng.random((800, 3)), "do": rng.integers(2, size=800)}
-    with pytest.raises(romdp.ROMDPError, match="No signal"):
-        romdp.fit(table, "v", "do")
+    table = {"v": rng.random((300, 3)), "do": rng.integers(2, size=300), "paid": rng.random(300)}
+    with pytest.warns(UserWarning, match="No signal"):
+        model = romdp.fit(table, "v", "do", "paid")
+    assert model.n_states == 1
+    assert model.predict(table["v"][:2]).tolist() == [0, 0]
+
+
+def test_one_number_and_more_numbers_than_steps(seen):
+    rng = np.random.default_rng(0)
+    few = slice(0, 300)
+    other = {"do": seen.actions[few], "paid": seen.rewards[few]}
+    single = seen.states[few, None] + 0.1 * rng.standard_normal((300, 1))
+    found = romdp.fit({"v": single, **other}, "v", "do", "paid")
+    assert accuracy(found.predict(single), seen.states[few]) > 0.95
+    wide = np.hstack([seen.vectors[few, :4], 0.01 * rng.standard_normal((300, 310))])
+    found = romdp.fit({"v": wide, **other}, "v", "do", "paid")
+    assert found.n_states > 1
+
+
+def test_columns_that_tell_nothing_or_look_like_ids_are_named(seen):
+    names, table = columns(seen)
+    rng = np.random.default_rng(0)
+    small = {name: np.asarray(values)[:300] for name, values in table.items()}
+    small |= {"still": np.ones(300), "page": 1000 * rng.integers(1000, size=300)}
+    with (
+        pytest.warns(UserWarning, match="'still' is always 1"),
+        pytest.warns(UserWarning, match="'page' holds .* if they are ids"),
+    ):
+        romdp.fit(small, [*names, "still", "page"], "do", "paid")
+
+
+def test_a_model_of_vectors_is_applied_and_evaluated(seen, model, tmp_path):
+    names, table = columns(seen)
+    rows = {name: list(values[:200]) for name, values in table.items()}
+    rows["x1"][3] = None
+    rows["visit"] = [t // 10 for t in range(200)]
+    for form, write in (("parquet", pq.write_table), ("csv", pa.csv.write_csv)):
+        write(pa.table(rows), tmp_path / f"log.{form}")
+        applied = apply_model(model, tmp_path / f"log.{form}", tmp_path / f"out.{form}")
+        assert (int(applied), applied.n_unplaced) == (200, 1)
+    written = pq.read_table(tmp_path / "out.parquet").to_pydict()
+    assert written["hidden_state"][3] is written["recommended_action"][3] is None
+    kept = [t for t in range(200) if t != 3]
+    assert [written["hidden_state"][t] for t in kept] == model.predict(seen.vectors[kept]).tolist()
+    rows["x1"][3] = 0.0
+    found = evaluate(rows, model, names, "do", "paid", "visit")
+    again = evaluate(pa.table(rows), model, ",".join(names), "do", "paid", "visit")
+    assert [estimate.value for estimate in found] == [estimate.value for estimate in again]
+    assert np.isfinite(next(iter(found)).value)
+
+
+def test_the_commands_take_a_model_of_vectors(seen, model, tmp_path):
+    from typer.testing import CliRunner
+
+    from romdp.cli import app
+
+    _, table = columns(seen)
+    rows = {name: values[:100] for name, values in table.items()} | {"visit": np.arange(100) // 5}
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    model.save(tmp_path / "model")
+    log, out = str(tmp_path / "log.parquet"), str(tmp_path / "out.csv")
+    for arguments in (
+        ["apply", str(tmp_path / "model"), log, "--out", out],
+        ["evaluate", str(tmp_path / "model"), log, "--episode", "visit"],
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
 
 
 def test_the_command_takes_several_columns(seen, tmp_path):

@@ -8,7 +8,8 @@ from gymnasium import spaces
 import romdp
 from romdp.core.errors import StorageError
 from romdp.core.storage import read_arrays, write_arrays
-from romdp.playing.vectors import Memory, VectorCodes
+from romdp.playing.memory import Memory
+from romdp.playing.vectors import VectorCodes
 
 
 class Corridor(gymnasium.Env):
@@ -36,6 +37,42 @@ class Corridor(gymnasium.Env):
         self.cell = min(self.cell + 1, 4) if action else max(self.cell - 1, 0)
         ended = self.cell == 4
         return self._shown(), float(ended), ended, False, {}
+
+
+class Pictures(Corridor):
+    """The corridor as pictures of bytes, which repeat exactly unless there is noise."""
+
+    def __init__(self, noise):
+        super().__init__()
+        self.noise = noise
+        self.observation_space = spaces.Box(0, 255, (2, 3, 1), np.uint8)
+
+    def _shown(self):
+        picture = 100 + self.noise * self.np_random.standard_normal(6)
+        picture[self.cell] += 100
+        return picture.astype(np.uint8).reshape(2, 3, 1)
+
+
+@pytest.mark.parametrize("noise", [0, 9])
+def test_pictures_that_repeat_are_names_and_others_are_encoded(noise, tmp_path):
+    env = Pictures(noise)
+    online = romdp.Online(romdp.LCPSRL(objective="average"), env.observation_space, 2, seed=3)
+    _, shown = steps(online, env, env.reset(seed=1)[0], 600)
+    assert online.returns["length"][-20:].mean() < 6
+    codes = online._state.codes
+    assert (codes.names is None) == (codes.decoder is not None) == bool(noise)
+    online.save(tmp_path / "agent.npz")
+    again = romdp.Online.load(tmp_path / "agent.npz")
+    online.policy.save(tmp_path / "policy.npz")
+    policy = romdp.load_policy(tmp_path / "policy.npz")
+    for _ in range(4):
+        assert online.act(shown) == again.act(shown)
+        assert policy.act(shown) == online.policy.act(shown)
+        shown, *_ = env.step(1)
+        if env.cell == 4:
+            break
+    with pytest.raises(romdp.ROMDPError, match="cannot hold"):
+        codes.encode(np.full((2, 3, 1), 0.5))
 
 
 @pytest.mark.parametrize("env", [Corridor(), Corridor(keyed=True), Corridor(shape=(2, 3))])
@@ -104,7 +141,7 @@ def test_a_crafted_memory_is_refused(name, value, tmp_path):
 
 
 def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
-    monkeypatch.setattr("romdp.playing.vectors._MOST_NUMBERS", 1)
+    monkeypatch.setattr("romdp.playing.memory._MOST_NUMBERS", 1)
     memory = Memory(2)
     for t in range(9000):
         assert memory.add(np.array([t, 0], np.float32)) == t

@@ -1,5 +1,7 @@
 """Hidden states behind vectors: encode, group the codes, decode."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from romdp.clustering.clusterer import Clusterer, Evidence
@@ -11,12 +13,13 @@ from romdp.data.trajectory import Trajectory
 from romdp.encoding.decoder import StateDecoder, teach
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Floats, Ints
-from romdp.encoding.scoring import score
+from romdp.encoding.scoring import memory_score, score
 from romdp.encoding.steps import Steps
 from romdp.encoding.views import Encoding
 
 _FEW_VISITS = 5  # steps per code
 _UNSURE = 0.7  # mean certainty below which a state cannot be told from the others
+_MIXED = 0.1  # share of what states predict that the state before may add
 _WORSE = -1.0  # standard errors: a decoder is kept unless it predicts held-out steps worse
 
 
@@ -121,25 +124,32 @@ def _notes_on_codes(encoding: Encoding, steps: Steps) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def is_mixed(states: Ints, steps: Steps) -> bool:
+    """Whether some state is several: what follows depends on where one came from as well."""
+    after = steps.next_codes(states)
+    memory = memory_score(states, steps.actions, after)
+    own = score(states, steps.actions, steps.rewards, after)
+    return memory.is_signal and memory.mean > _MIXED * max(own.mean, 0.0)
+
+
 def _noted(decoder: StateDecoder, steps: Steps) -> StateDecoder:
-    """Add a note on states that cannot be told from others."""
+    """Add notes on states that are several, or cannot be told from others."""
     part = steps.first(20_000)
-    states, certainty = decoder.predict(part.vectors), decoder.certainty(part.vectors)
+    states, certainty = decoder.decode(part.vectors)
+    notes = list(decoder.notes)
+    if is_mixed(states, part):
+        notes.append(
+            "Not Markov: what follows a state depends on the state before as well, so some states "
+            "may be several that look alike, or vectors do not show all that matters"
+        )
     n = np.bincount(states, minlength=decoder.n_states)
     mean = np.bincount(states, certainty, decoder.n_states) / np.maximum(n, 1)
     unsure = np.flatnonzero((mean < _UNSURE) & (n > 0))
-    if not len(unsure):
-        return decoder
-    which = ", ".join(str(state) for state in unsure[:5])
-    note = (
-        f"Doubtful states: vectors of {len(unsure)} of {decoder.n_states} states ({which}) are "
-        f"placed with a certainty below {_UNSURE:.0%} on average; they may not be told apart by "
-        "what is seen"
-    )
-    return StateDecoder(
-        decoder.encoding,
-        decoder.states,
-        decoder.certainty_of_code,
-        decoder.linear,
-        (*decoder.notes, note),
-    )
+    if len(unsure):
+        which = ", ".join(str(state) for state in unsure[:5])
+        notes.append(
+            f"Doubtful states: vectors of {len(unsure)} of {decoder.n_states} states ({which}) are "
+            f"placed with a certainty below {_UNSURE:.0%} on average; they may not be told apart "
+            "by what is seen"
+        )
+    return replace(decoder, notes=tuple(notes))

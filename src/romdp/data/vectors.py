@@ -34,7 +34,8 @@ def vector_array(
     except ValueError as error:
         raise InvalidInputError(f"{name}: rows have different lengths ({error})") from None
     if array.dtype == object:
-        array = _from_rows(array, name)
+        rows = array.ravel().tolist() if array.ndim == 1 else array.tolist()
+        array = vector_rows(rows, name)
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
     if array.dtype.kind not in "iuf":
@@ -62,9 +63,8 @@ def vector_array(
     return array
 
 
-def _from_rows(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Read an array of lists, which must be equally long."""
-    rows = array.ravel().tolist() if array.ndim == 1 else array.tolist()
+def vector_rows(rows: Sequence[Any], name: str) -> NDArray[np.float64]:
+    """Read lists of numbers, which must be equally long; entries need not be finite."""
     try:
         lengths = [len(row) for row in rows]
     except TypeError:

@@ -222,13 +222,14 @@ class StateDecoder:
 
     def predict(self, vectors: ArrayLike) -> Ints:
         """Return the hidden state of each vector."""
-        return self._decode(vectors)[0]
+        return self.decode(vectors)[0]
 
     def certainty(self, vectors: ArrayLike) -> Floats:
         """Return how sure the hidden state of each vector is, as a probability."""
-        return self._decode(vectors)[1]
+        return self.decode(vectors)[1]
 
-    def _decode(self, vectors: ArrayLike) -> tuple[Ints, Floats]:
+    def decode(self, vectors: ArrayLike) -> tuple[Ints, Floats]:
+        """Return the hidden state of each vector, and how sure it is."""
         rows = self.encoding.prepare(vectors)
         parts = [self._decode_block(block.astype(np.float64)) for block in cut(rows)]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

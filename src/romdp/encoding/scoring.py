@@ -81,6 +81,42 @@ def score(codes: Ints, actions: Ints, rewards: Floats | None, following: Ints) -
     return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
 
 
+def memory_score(codes: Ints, actions: Ints, following: Ints) -> Score:
+    """Score what the code before tells about the next one, beyond the present code and the action.
+
+    Codes that stand for one state each are Markov: the code before adds nothing. A code that mixes
+    states is not, since where it came from tells which of its states it is.
+
+    Parameters
+    ----------
+    codes, actions, following
+        As for `score`; consecutive rows of an episode follow each other.
+    """
+    n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
+    after = np.where(following < 0, n_codes, following)
+    linked = np.zeros(len(codes), np.bool_)  # rows that are known to follow the row before
+    linked[1:] = (following[:-1] == codes[1:]) & (following[:-1] >= 0)
+    rows = np.flatnonzero(linked & (following > -2))
+    block = np.arange(len(codes)) * _BLOCKS // max(1, len(codes))
+    pair = codes * n_actions + actions
+    past = np.zeros_like(codes)
+    past[1:] = codes[:-1] * n_actions + actions[:-1]
+    triple = np.unique(pair * (n_codes * n_actions) + past, return_inverse=True)[1]
+    gains = np.zeros(len(codes))
+    for half in (0, 1):
+        a, b = rows[block[rows] % 2 != half], rows[block[rows] % 2 == half]
+        if not len(a) or not len(b):
+            continue
+        share = (np.bincount(after[a], minlength=n_codes + 1) + 0.5) / (len(a) + n_codes + 1)
+        n_pairs, n_next = n_codes * n_actions, n_codes + 1
+        plain = _shrunk(pair[a], after[a], pair[b], after[b], share[after[b]], n_pairs, n_next)
+        n_triples = int(triple.max()) + 1
+        longer = _shrunk(triple[a], after[a], triple[b], after[b], plain, n_triples, n_next)
+        gains[b] = np.log(longer / plain)
+    sums = np.bincount(block, gains, _BLOCKS)
+    return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
+
+
 def _transition_gain(
     train: tuple[Ints, Ints, Ints], test: tuple[Ints, Ints, Ints], n_codes: int, n_actions: int
 ) -> Floats:

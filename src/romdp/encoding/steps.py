@@ -64,6 +64,18 @@ class Steps:
         following = np.where(following >= most, UNKNOWN, following)
         return Steps(self.vectors[:most], self.actions[:most], rewards, following, self.n_actions)
 
+    def last(self, most: int) -> "Steps":
+        """Return the last rows alone."""
+        start = self.n_steps - most
+        if start <= 0:
+            return self
+        rewards = None if self.rewards is None else self.rewards[start:]
+        following = self.following[start:]
+        following = np.where(
+            following >= start, following - start, np.where(following >= 0, UNKNOWN, following)
+        )
+        return Steps(self.vectors[start:], self.actions[start:], rewards, following, self.n_actions)
+
 
 def following_rows(lengths: Ints, terminated: NDArray[np.bool_] | None = None) -> Ints:
     """Return the next row of each step of episodes that lie one after the other.

@@ -18,6 +18,7 @@ from romdp.logs.reading.columns import Columns, kind_of
 from romdp.logs.reading.names import Matcher, python_names, simple_names
 from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
 from romdp.logs.reading.sources import open_source
+from romdp.logs.vectors import Observation, batch_vectors, check_columns, vector_columns
 
 ADDED = ("hidden_state", "margin", "recommended_action")
 """The columns that are added: the state, how sure it is (log odds), and what to do."""
@@ -87,7 +88,8 @@ def apply_model(
     out
         A file that ends in .parquet, .csv or .arrow, and is none of those that are read.
     observation
-        The column of observations; by default called as in the log that was learned from.
+        The column of observations, or of a model of vectors the columns of their numbers,
+        ``"x,y,z"``; by default called as in the log that was learned from.
     batch_rows
         Rows to look at together.
     progress
@@ -105,9 +107,10 @@ def apply_model(
         path = getattr(piece, "path", None)
         if path is not None and real.exists() and os.path.samefile(path, real):
             raise InvalidInputError(f"{out} is one of the files to read; write to another")
-    names = _checked(model, pieces, column)
+    parts = column if model.decoder is None else vector_columns(data, column)
+    names = _checked(model, pieces, parts)
     unplaced = _Unplaced()
-    batches = _answers(model, pieces, column, names, batch_rows, unplaced)
+    batches = _answers(model, pieces, parts, names, batch_rows, unplaced)
     n_rows = 0
 
     def write(file: IO[bytes]) -> None:
@@ -144,13 +147,17 @@ class _Unplaced:
             self.names.setdefault(names[code])
 
 
-def _checked(model: LatentModel, pieces: Sequence[Piece], column: str) -> list[str]:
+def _checked(model: LatentModel, pieces: Sequence[Piece], column: Observation) -> list[str]:
     """Check the files before anything is written; return the columns, the same in all."""
     of_model = kind_of(names_column(model.observation_names).type)
     first: list[str] | None = None
     for piece in {piece.label: piece for piece in pieces}.values():
         types = piece.types
-        kind = Columns(column).check(types, piece.label)[column]
+        kind = of_model
+        if model.decoder is not None:
+            check_columns([column] if isinstance(column, str) else column or (), types, piece.label)
+        else:
+            kind = Columns(str(column)).check(types, piece.label)[str(column)]
         if not isinstance(piece, CsvPiece) and kind != of_model and of_model != "text":
             raise InvalidInputError(
                 f"column {column!r} of {piece.label} holds {kind} values, the model knows "
@@ -179,7 +186,7 @@ def _checked(model: LatentModel, pieces: Sequence[Piece], column: str) -> list[s
 def _answers(
     model: LatentModel,
     pieces: Sequence[Piece],
-    column: str,
+    column: Observation,
     names: list[str],
     batch_rows: int,
     unplaced: _Unplaced,
@@ -191,9 +198,14 @@ def _answers(
     for piece in pieces:
         as_text = isinstance(piece, CsvPiece)
         # Lines of a CSV file pass through as text, so that nothing in them changes.
-        wanted = Wanted(tuple(names), ()) if as_text else Wanted((column,), (), others=tuple(names))
+        named = (column,) if model.decoder is None and isinstance(column, str) else ()
+        wanted = Wanted(tuple(names), ()) if as_text else Wanted(named, (), others=tuple(names))
         for batch in piece.batches(wanted, batch_rows):
-            answer = _answer(model, batch.select(names), column, known, unplaced)
+            rows = batch.select(names)
+            if model.decoder is not None:
+                answer = _decoded(model, rows, column, unplaced)
+            else:
+                answer = _answer(model, rows, str(column), known, unplaced)
             schema = answer.schema if schema is None else schema
             if answer.schema != schema:
                 try:
@@ -205,6 +217,20 @@ def _answers(
                     ) from error
             if answer.num_rows:
                 yield answer
+
+
+def _decoded(model: LatentModel, batch: Any, column: Observation, unplaced: _Unplaced) -> Any:
+    """Add the three columns to a batch of vectors; a row with a missing number gets none."""
+    assert model.decoder is not None
+    vectors = batch_vectors(batch, column)
+    complete = np.isfinite(vectors).all(axis=1)
+    states, margins = np.full(len(vectors), -1), np.full(len(vectors), np.nan)
+    if complete.any():
+        states[complete], sure = model.decoder.decode(vectors[complete])
+        sure = np.clip(sure, 1e-9, 1 - 1e-9)
+        margins[complete] = np.log(sure / (1 - sure))
+    unplaced.add(np.zeros(int((~complete).sum()), np.int64), [None])
+    return _extended(model, batch, states, margins)
 
 
 def _answer(
@@ -225,8 +251,17 @@ def _answer(
     found = table[codes]
     states = np.append(model.partition.labels, -1)[found]
     margins = np.append(model.log_odds, np.nan)[found]
+    unplaced.add(codes[states < 0], [*names, None])
+    return _extended(model, batch, states, margins)
+
+
+def _extended(
+    model: LatentModel, batch: Any, states: NDArray[np.int64], margins: NDArray[np.float64]
+) -> Any:
+    """Append the state of each row, -1 for none, how sure it is, and what to do."""
+    import pyarrow as pa
+
     unknown = states < 0
-    unplaced.add(codes[unknown], [*names, None])
     actions = names_column(tuple(model.action_names[a] for a in model.safe_policy.argmax(axis=1)))
     chosen = actions.take(pa.array(np.where(unknown, 0, states), mask=unknown))
     for name, values in zip(

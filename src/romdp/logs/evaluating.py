@@ -12,7 +12,7 @@ values of the policy in the model of the log:
   how much more often the policy would be there and do that.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ from romdp.logs.parting import part
 from romdp.logs.reading.closing import LogCounts
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import read_rows
+from romdp.logs.vectors import place_vectors
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -110,7 +111,7 @@ class Evaluation:
 def evaluate(
     data: Any,
     policy: Any,
-    observation: str,
+    observation: str | Sequence[str],
     action: str,
     reward: str,
     episode: str | None = None,
@@ -171,7 +172,11 @@ def evaluate(
     (['direct', 'weighted importance sampling'], 8)
     """
     aim = None if objective is None else read_objective(objective)
-    names = Columns(observation, action, reward, episode, order, terminated, propensity)
+    if isinstance(policy, LatentModel) and policy.decoder is not None:
+        kept = (action, reward, episode, order, terminated, propensity)
+        roles = {str(name): name for name in kept if name is not None}
+        data, observation = place_vectors(data, observation, roles, policy.decoder)
+    names = Columns(str(observation), action, reward, episode, order, terminated, propensity)
     log = read_rows(data, names, workers=workers)
     assert log.held_out is not None
     assert log.reward_range is not None

@@ -18,6 +18,7 @@ from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.encoder import Encoder
 from romdp.exact.objectives import Objective
 from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
@@ -234,7 +235,7 @@ def fit(
             progress=progress,
             client=client,
         )
-    _refuse_pointless(log, columns, n_states)
+    _refuse_pointless(log, columns, n_states, decoder)
     model = fit_counts(
         log,
         clusterer,
@@ -429,14 +430,19 @@ def _group(
     return partition, unknown, unknown
 
 
-def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | None) -> None:
-    """Refuse a log from which nothing can be learned that the caller asked for."""
-    if n_states is not None and n_states > len(log.observation_names):
+def _refuse_pointless(
+    log: LogCounts, columns: Columns | None, n_states: int | None, decoder: StateDecoder | None
+) -> None:
+    """Refuse a log from which nothing can be learned that the caller asked for.
+
+    Vectors that tell nothing are one state, of which a warning was given already.
+    """
+    if decoder is None and n_states is not None and n_states > len(log.observation_names):
         raise InvalidInputError(
             f"n_states is {n_states}, but there are only {len(log.observation_names)} different "
             "observations; there cannot be more hidden states"
         )
-    if len(log.observation_names) == 1:
+    if decoder is None and len(log.observation_names) == 1:
         raise InvalidInputError(
             f"there is only one observation, {log.observation_names[0]!r}, in "
             f"{log.n_rows:,} rows: nothing can be grouped"

@@ -1,5 +1,6 @@
 """Logs whose observations are vectors: the hidden states behind them take their place."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from romdp.clustering.clusterer import Clusterer
 from romdp.clustering.vectors import find_states
 from romdp.core.errors import InvalidInputError
 from romdp.data.trajectory import Trajectory
-from romdp.data.vectors import are_vectors, vector_array
+from romdp.data.vectors import are_vectors, vector_array, vector_rows
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Ints
@@ -22,6 +23,8 @@ from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
 from romdp.logs.reading.sources import open_source
 
 _FEWEST = 20  # steps of which it is known where they led
+_MANY_IDS = 20  # different whole numbers in a column, from which on they may be ids
+_SPARSE = 20  # ids of several columns are that sparse: so many numbers for each that occurs
 
 Observation = str | Sequence[str] | None
 """The column of observations, or the columns of the numbers of a vector."""
@@ -86,6 +89,8 @@ def decode_log(
         log = Trajectory(states, data.actions, data.rewards, data.lengths, n_actions=data.n_actions)
         return log, None, decoder
     table, vectors, name = _read(data, observation, columns)
+    if not isinstance(observation, str):
+        _warn_of_columns(vectors, list(observation or ()))
     order = _time_order(table, columns, sort)
     following = _following(table, columns, order, ends)
     actions = np.zeros(len(vectors), np.int64)
@@ -111,12 +116,71 @@ def _found(
         )
     decoder = find_states(steps, clusterer, rng, encoder)
     if decoder.n_states == 1:
-        raise InvalidInputError(
-            decoder.notes[0]
-            if decoder.notes
-            else "all vectors belong to one hidden state: there is nothing to learn"
+        warnings.warn(
+            next(iter(decoder.notes), "All vectors behave alike: there is one hidden state"),
+            UserWarning,
+            stacklevel=4,
         )
     return decoder
+
+
+def place_vectors(
+    data: Any,
+    observation: Observation,
+    columns: Mapping[str, str | None],
+    decoder: StateDecoder,
+) -> tuple[Any, str]:
+    """Put the hidden states that a decoder knows in place of the vectors of a log.
+
+    Returns the log with states in place of vectors and the name of their column.
+    """
+    table, vectors, name = _read(data, vector_columns(data, observation), columns)
+    return table.append_column(name, [decoder.predict(vectors)]), name
+
+
+def vector_columns(data: Any, observation: Observation) -> Observation:
+    """Split a name such as ``"x,y"``, which models and commands use for several columns."""
+    if not isinstance(observation, str) or "," not in observation:
+        return observation
+    if isinstance(data, Mapping):
+        return observation if observation in data else observation.split(",")
+    there = any(observation in piece.types for piece in open_source(data)[:1])
+    return observation if there else observation.split(",")
+
+
+def batch_vectors(batch: Any, column: Observation) -> NDArray[np.float64]:
+    """Return the vectors of a batch of rows; a row with a missing number holds NaN."""
+    if isinstance(column, str):
+        values = batch.column(column)
+        if not _is_list(values.type):
+            return _numbers(batch, column)[:, None]
+        rows = values.to_pylist()
+        length = max((len(row) for row in rows if row is not None), default=0)
+        empty = [float("nan")] * length
+        filled = [
+            empty if row is None else [float("nan") if x is None else x for x in row]
+            for row in rows
+        ]
+        return np.asarray(vector_rows(filled, f"column {column!r}"), np.float64)
+    return np.column_stack([_numbers(batch, part) for part in column or ()])
+
+
+def _warn_of_columns(vectors: NDArray[Any], names: Sequence[str]) -> None:
+    """Warn of columns that never vary, and of whole numbers that look like ids."""
+    for column, name in zip(vectors.T, names, strict=True):
+        if (column == column[0]).all():
+            text = f"column {name!r} is always {column[0]:g}: it tells nothing"
+        elif (column == np.floor(column)).all():
+            n = len(np.unique(column))
+            if n < _MANY_IDS or (len(names) > 1 and np.ptp(column) < _SPARSE * n):
+                continue
+            text = (
+                f"column {name!r} holds {n:,} different whole numbers, which are read as "
+                f"quantities; if they are ids, pass that column alone: observation={name!r}"
+            )
+        else:
+            continue
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _is_table(data: Any) -> bool:
@@ -168,12 +232,12 @@ def _read(
             data = {"row": np.arange(len(vectors))}
         (piece,) = open_source(data)
         table = pa.Table.from_batches(list(piece.batches(Wanted((), (), None, tuple(data)), 2**20)))
-        _check_columns(others, piece.types, piece.label)
+        check_columns(others, piece.types, piece.label)
     else:
         pieces = open_source(data)
         batches = []
         for piece in pieces:
-            _check_columns([*parts, *others], piece.types, piece.label)
+            check_columns([*parts, *others], piece.types, piece.label)
             numbers = tuple(parts) if not isinstance(observation, str) else ()
             lists = tuple(parts) if isinstance(observation, str) else ()
             wanted = Wanted((), numbers, None, (*lists, *others))
@@ -192,7 +256,8 @@ def _read(
     return table, vectors, name
 
 
-def _check_columns(names: Sequence[str], types: Mapping[str, Any], label: str) -> None:
+def check_columns(names: Sequence[str], types: Mapping[str, Any], label: str) -> None:
+    """Refuse columns that are missing, or there twice."""
     for name in names:
         if types.get(name) is None:
             Columns(name).check(dict(types), label)  # says that it is missing, or there twice
@@ -205,7 +270,9 @@ def _numbers(table: Any, column: str) -> NDArray[np.float64]:
     try:
         if pa.types.is_boolean(values.type):
             values = values.cast(pa.int8())
-        array = values.cast(pa.float64()).to_numpy()
+        if hasattr(values, "combine_chunks"):
+            values = values.combine_chunks()
+        array = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInputError(
             f"column {column!r} holds {values.type}, which is no number: {error}"

@@ -1,8 +1,9 @@
 """Where what an environment shows becomes a code, and an action's number an action again.
 
-The agent sees codes, whole numbers from 0. There are three kinds of them: `Numbers` for
+The agent sees codes, whole numbers from 0. There are four kinds of them: `Numbers` for
 observations that are numbers already, `Numbering` for the elements of a finite Gymnasium space,
-and `Names` for anything else that can be told apart, in the order in which it first appears.
+`romdp.playing.vectors.VectorCodes` for vectors and pictures, and `Names` for anything else that can
+be told apart, in the order in which it first appears.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from romdp.data.vocabulary import Vocabulary
 _MOST = 2**31  # elements that a space may have and still be numbered
 _MANY = 2**20  # elements from which only those that occur are numbered
 _LONG_NAME = 80  # characters of an observation that are shown
+_WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _CAPACITY = 2**13  # different observations that an environment may show where it does not say
 
 
@@ -139,9 +141,9 @@ def codes_for(space: Any) -> Codes:
     Parameters
     ----------
     space
-        How many numbers there are, or a Gymnasium space. A finite space is numbered; real numbers
-        are encoded (see `romdp.playing.vectors`); in any other one, each different observation is
-        a name.
+        How many numbers there are, or a Gymnasium space. A finite space is numbered; vectors,
+        pictures, and what Gymnasium flattens to one are encoded (see `romdp.playing.vectors`); in
+        any other one, each different observation is a name.
 
     Examples
     --------
@@ -152,7 +154,8 @@ def codes_for(space: Any) -> Codes:
         return Numbers(space, "observation")
     if (size := count(space)) is not None and size <= _MANY:
         return Numbering(space, "observation")
-    if any(_is_continuous(part) for part in _parts(space)):
+    boxed = any(isinstance(part, spaces.Box) for part in _parts(space))
+    if boxed and isinstance(_flat(space), spaces.Box):
         from romdp.playing.vectors import VectorCodes
 
         return VectorCodes(space)
@@ -198,8 +201,12 @@ def _parts(space: Any) -> list[Any]:
     return [leaf for child in children for leaf in _parts(child)] if children else [space]
 
 
-def _is_continuous(space: Any) -> bool:
-    return isinstance(space, spaces.Box) and not np.issubdtype(space.dtype, np.integer)
+def _flat(space: Any) -> Any:
+    """Return what Gymnasium flattens a space to, None if it cannot."""
+    try:
+        return spaces.flatten_space(space)
+    except NotImplementedError:
+        return None
 
 
 def codes_from(content: Any, what: str) -> Any:
@@ -221,7 +228,9 @@ def codes_from(content: Any, what: str) -> Any:
 def space_to_json(space: Any) -> dict[str, Any]:
     """Return a space as plain data; the bounds of a box are left out."""
     if isinstance(space, spaces.Box):
-        return {"box": list(space.shape)}
+        whole = np.issubdtype(space.dtype, np.integer)
+        kind = {"dtype": np.dtype(space.dtype).name} if whole else {}
+        return {"box": list(space.shape), **kind}
     if isinstance(space, spaces.Discrete):
         return {"discrete": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiBinary):
@@ -243,8 +252,15 @@ def space_from(content: Any) -> Any:
                 return spaces.MultiBinary(shape)
             case {"grid": list(lengths), "start": list(start)}:
                 return spaces.MultiDiscrete(np.array(lengths), start=np.array(start))
-            case {"box": list(shape)} if all(type(n) is int and n > 0 for n in shape):
+            case {"box": list(shape)} if len(content) == 1 and all(
+                type(n) is int and n > 0 for n in shape
+            ):
                 return spaces.Box(-np.inf, np.inf, tuple(shape))
+            case {"box": list(shape), "dtype": str(kind)} if kind in _WHOLE and all(
+                type(n) is int and n > 0 for n in shape
+            ):
+                bounds = np.iinfo(kind)
+                return spaces.Box(bounds.min, bounds.max, tuple(shape), np.dtype(kind).type)
             case {"tuple": list(parts)}:
                 return spaces.Tuple([space_from(part) for part in parts])
             case {"dict": list(parts)}:

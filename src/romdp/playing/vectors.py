@@ -1,9 +1,10 @@
 """Agents that see vectors: codes that are learned while the agent plays.
 
 `VectorCodes` is where a space of numbers becomes codes, and `VectorState` the life of an agent
-that sees them. What is met is kept (a bounded part of it). At first actions are random; from then
-on the encoder is fitted again whenever the steps have grown by a factor, and all that is kept is
-counted again under the new codes.
+that sees them. What is met is kept (a bounded part of it). Vectors of whole numbers, such as
+pictures, may repeat exactly: then each is a name, until they prove not to repeat. Otherwise actions
+are random at first; from then on the encoder is fitted again whenever the steps have grown by a
+factor, or codes prove to be mixed, and all that is kept is counted again under the new codes.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState
 from romdp.clustering.likelihood import Likelihood
-from romdp.clustering.vectors import find_states
+from romdp.clustering.vectors import find_states, is_mixed
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
 from romdp.core.stored import Stored
@@ -24,112 +25,20 @@ from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.decoder import StateDecoder
-from romdp.encoding.scoring import score
+from romdp.encoding.scoring import Score, score
 from romdp.encoding.steps import ENDED, UNKNOWN, Steps
+from romdp.playing.memory import COLUMNS, Memory
 from romdp.playing.spaces import Codes, space_to_json
 
-_CAPACITY = 1024  # codes
-_MOST_NUMBERS = 2**27  # that are kept of what was met
-_RECENT = 1024  # last rows, which are always kept
-_STRETCH = 64  # rows in a row that are kept or dropped together
+_CAPACITY = 2**13  # codes
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
 _GROWTH = 1.5  # of the steps between fits
+_LOOK = 1.15  # growth of the steps between looks at whether codes are mixed
+_FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
+_NEW = 0.9  # share of different vectors from which on they do not
+_JUDGED = 20_000  # steps that codes are judged on
 _ENCODE, _EXPLORE = 11, 12  # streams of the seed
-_NO_ACTION = -1
-
-
-class Memory:
-    """Vectors that were met, what was done there and what came of it, up to a bound.
-
-    A vector is known by its ticket, the number of vectors met before. When memory is full, every
-    other stretch of vectors is forgotten, but never the last ones.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        self.most = max(4 * _RECENT, _MOST_NUMBERS // n_features)
-        self.n_met = 0
-        self.tickets = np.zeros(0, np.int64)
-        self.vectors = np.zeros((0, n_features), np.float32)
-        self.actions = np.zeros(0, np.int64)
-        self.rewards = np.zeros(0)
-        self.following = np.zeros(0, np.int64)  # tickets, or ENDED or UNKNOWN
-        self.restart = np.zeros(0, np.int64)  # the ticket that a restart showed
-        self.size = 0
-
-    def add(self, vector: NDArray[np.float32]) -> int:
-        """Keep a vector and return its ticket; the last one again keeps its ticket."""
-        last = self.size - 1
-        if last >= 0 and self.actions[last] == _NO_ACTION:
-            same = np.array_equal(self.vectors[last], vector)
-            if same:
-                return int(self.tickets[last])
-        if self.size == self.most:
-            self._forget()
-        if self.size == len(self.tickets):
-            self._grow()
-        row = self.size
-        self.tickets[row], self.vectors[row] = self.n_met, vector
-        self.actions[row], self.following[row] = _NO_ACTION, UNKNOWN
-        self.restart[row] = UNKNOWN
-        self.size += 1
-        self.n_met += 1
-        return self.n_met - 1
-
-    def _grow(self) -> None:
-        size = min(self.most, max(1024, 2 * len(self.tickets)))
-        for name in _COLUMNS:
-            old = getattr(self, name)
-            new = np.zeros((size, *old.shape[1:]), old.dtype)
-            new[: len(old)] = old
-            setattr(self, name, new)
-
-    def _forget(self) -> None:
-        rows = np.arange(self.size)
-        kept = ((rows // _STRETCH) % 2 == 0) | (rows >= self.size - _RECENT)
-        for name in _COLUMNS:
-            column = getattr(self, name)
-            column[: kept.sum()] = column[: self.size][kept]
-        self.size = int(kept.sum())
-
-    def restore(self, stored: Stored, n_actions: int) -> None:
-        """Take everything from a file, which may be damaged."""
-        self.n_met = stored.number("memory_met", 0)
-        last = self.n_met - 1
-        self.tickets = stored.whole("memory_tickets", (None,), 0, last)
-        if (np.diff(self.tickets) <= 0).any() or len(self.tickets) > self.most:
-            stored.refuse("memory_tickets do not rise, or are too many")
-        self.size = len(self.tickets)
-        each = (self.size,)
-        n_features = self.vectors.shape[1]
-        self.vectors = stored.take("memory_vectors", (self.size, n_features), np.float32)
-        if not np.isfinite(self.vectors).all():
-            stored.refuse("memory_vectors must hold finite numbers")
-        self.actions = stored.whole("memory_actions", each, _NO_ACTION, n_actions - 1)
-        self.rewards = stored.real("memory_rewards", each)
-        self.following = stored.whole("memory_following", each, UNKNOWN, last)
-        self.restart = stored.whole("memory_restart", each, UNKNOWN, last)
-
-    def rows(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each ticket, -1 for what was forgotten or is none."""
-        known = self.tickets[: self.size]
-        at = np.minimum(np.searchsorted(known, tickets), max(0, self.size - 1))
-        found: NDArray[np.int64] = np.where((tickets >= 0) & (known[at] == tickets), at, -1)
-        return found
-
-    def steps(self, n_actions: int) -> tuple[Steps, NDArray[np.int64]]:
-        """Return all steps that are kept, and their rows."""
-        rows = np.flatnonzero(self.actions[: self.size] >= 0)
-        place = np.full(self.size + 1, UNKNOWN)
-        place[rows] = np.arange(len(rows))
-        tickets = self.following[rows]
-        following = np.where(tickets >= 0, place[self.rows(tickets)], tickets)
-        steps = Steps(
-            self.vectors[rows], self.actions[rows], self.rewards[rows], following, n_actions
-        )
-        return steps, rows
-
-
-_COLUMNS = ("tickets", "vectors", "actions", "rewards", "following", "restart")
+_COUNTERS = ("due", "look", "grouped")
 
 
 class VectorCodes(Codes):
@@ -139,6 +48,16 @@ class VectorCodes(Codes):
     ----------
     space
         A ``Box``, or a ``Dict`` or ``Tuple`` with such parts.
+
+    Attributes
+    ----------
+    names
+        The number of every different vector, while those are the codes; None for real numbers,
+        and for vectors that do not repeat.
+    decoder
+        From vectors to codes, once it is learned.
+    book
+        Codes that lie apart, with those opened since the decoder was learned.
     """
 
     size = _CAPACITY
@@ -149,19 +68,25 @@ class VectorCodes(Codes):
             raise InvalidInputError(f"the observation space {space} cannot be flattened to numbers")
         self.space = space
         self.n_features = int(np.prod(flat.shape))
-        self.memory = Memory(self.n_features)
+        whole = np.issubdtype(flat.dtype, np.integer)
+        self.memory = Memory(self.n_features, flat.dtype if whole else np.float32)
+        self.names: dict[bytes, int] | None = {} if whole else None
         self.decoder: StateDecoder | None = None
+        self.book: Codebook | None = None
         self._last = (-1, -1)  # the last ticket that was asked for, and its code
-        self.book: Codebook | None = None  # codes that lie apart, with those opened since the fit
 
-    def flatten(self, observation: Any) -> NDArray[np.float32]:
+    def flatten(self, observation: Any) -> NDArray[Any]:
         """Turn an observation into a vector of finite numbers."""
+        dtype = self.memory.vectors.dtype
         try:
             if isinstance(self.space, spaces.Box):
-                vector = np.asarray(observation, np.float32).reshape(-1)
+                given = np.asarray(observation)
             else:
-                vector = np.asarray(spaces.flatten(self.space, observation), np.float32)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+                given = np.asarray(spaces.flatten(self.space, observation))
+            vector = given.astype(dtype).reshape(-1)
+            if dtype.kind != "f" and not np.array_equal(vector, given.reshape(-1)):
+                raise ValueError(f"{dtype} cannot hold some of its numbers")
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise InvalidInputError(f"observation is not in {self.space}: {error}") from error
         if vector.shape != (self.n_features,) or not np.isfinite(vector).all():
             raise InvalidInputError(
@@ -176,12 +101,13 @@ class VectorCodes(Codes):
 
     def find(self, observation: Any) -> int:
         """Return the code; nothing is learned by asking."""
-        if self.decoder is None:
-            return -1
-        return int(self.codes(self.flatten(observation)[None])[0])
+        vector = self.flatten(observation)
+        if self.names is not None:
+            return self.names.get(vector.tobytes(), -1)
+        return -1 if self.decoder is None else int(self.codes(vector[None])[0])
 
-    def codes(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Return the codes of vectors."""
+    def codes(self, vectors: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the codes of vectors that a decoder was learned for."""
         assert self.decoder is not None
         if self.book is None:
             return self.decoder.predict(vectors)
@@ -194,9 +120,12 @@ class VectorCodes(Codes):
         return self._last[1]
 
     def _code(self, ticket: int) -> int:
-        assert self.decoder is not None
         (row,) = self.memory.rows(np.array([ticket]))
         vector = self.memory.vectors[row : row + 1]
+        if self.names is not None:
+            new = min(len(self.names), self.size - 1)
+            return self.names.setdefault(vector.tobytes(), new)
+        assert self.decoder is not None
         if self.book is None:
             return int(self.decoder.predict(vector)[0])
         space = self.decoder.encoding.map(vector)
@@ -207,16 +136,40 @@ class VectorCodes(Codes):
         self.book = self.book.grown(space[0])
         return self.book.n_codes - 1
 
+    def open_codes(self) -> None:
+        """Open a code for everything in memory that is far from all codes, in order."""
+        if self.book is None or self.decoder is None:
+            return
+        rows = self.memory.vectors[: self.memory.size]
+        space = self.decoder.encoding.map(rows)
+        far = space[~self.book.covers(*self.book.nearest(space))]
+        while len(far) and self.book.n_codes < self.size:
+            self.book = self.book.grown(far[0])
+            far = far[~self.book.covers(*self.book.nearest(far))]
+
+    @property
+    def repeat(self) -> bool:
+        """Whether vectors that were named have been met again, and names are not used up."""
+        assert self.names is not None
+        return len(self.names) <= min(_NEW * self.memory.n_met, self.size - 1)
+
+    @property
+    def known(self) -> bool:
+        """Whether there are codes."""
+        return self.names is not None or self.decoder is not None
+
     @property
     def n_codes(self) -> int:
         """How many codes there are so far."""
+        if self.names is not None:
+            return len(self.names)
         if self.book is not None:
             return self.book.n_codes
         return 0 if self.decoder is None else self.decoder.n_states
 
     def adopt(self, decoder: StateDecoder | None, book: Codebook | None = None) -> None:
-        """Use another decoder from now on."""
-        self.decoder, self.book = decoder, book
+        """Use another decoder from now on, or none; names are no codes any more."""
+        self.names, self.decoder, self.book = None, decoder, book
         self._last = (-1, -1)
         if decoder is not None and book is None and decoder.encoding.view == "apart":
             self.book = decoder.encoding.codebook
@@ -228,11 +181,17 @@ class VectorCodes(Codes):
     def snapshot(self) -> "VectorCodes":
         """Return codes as they are now, for a policy; they remember nothing."""
         copy = VectorCodes(self.space)
-        copy.adopt(self.decoder, self.book)
+        if self.names is None:
+            copy.adopt(self.decoder, self.book)
+        else:
+            copy.names = dict(self.names)
         return copy
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the decoder and the codes that were opened, for a file."""
+        """Return names, or the decoder and the codes that were opened, for a file."""
+        if self.names is not None:
+            joined = np.frombuffer(b"".join(self.names), self.memory.vectors.dtype)
+            return {"names": joined.reshape(-1, self.n_features)}
         if self.decoder is None:
             return {}
         arrays = {f"decoder_{name}": array for name, array in self.decoder.arrays().items()}
@@ -243,6 +202,15 @@ class VectorCodes(Codes):
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Read what `arrays` returned."""
         stored = Stored(arrays, "the codes")
+        if "names" in stored:
+            kind = self.memory.vectors.dtype
+            rows = stored.take("names", (None, self.n_features), kind)
+            stored.finish()
+            self.names = {row.tobytes(): code for code, row in enumerate(rows)}
+            if self.memory.vectors.dtype.kind == "f" or len(self.names) > self.size:
+                stored.refuse("there are names for vectors of real numbers, or too many")
+            return
+        self.names = None
         if not arrays:
             return
         decoder = StateDecoder.from_arrays(stored.part("decoder_"))
@@ -265,32 +233,41 @@ class VectorCodes(Codes):
 
 
 class VectorState(AgentState):
-    """One life of an agent that sees vectors; observations are tickets of its `VectorCodes`."""
+    """One life of an agent that sees vectors; observations are tickets of its `VectorCodes`.
+
+    Attributes
+    ----------
+    due
+        The step from which on the encoder is fitted again.
+    look
+        The step from which on it is asked whether codes must change before.
+    grouped
+        How many codes there were when the epoch began.
+    """
 
     def __init__(self, agent: Agent, codes: VectorCodes, n_actions: int, seed: Seed) -> None:
         super().__init__(agent, codes.size, n_actions, seed)
         self.codes = codes
         ten = 10 * codes.n_features
         self.due = min(max(_FIRST, ten), _LAST_FIRST)
-        self.grouped = 0  # codes that there were when the epoch began
-        self.partition = Partition.unseen(codes.size)
-
-    @property
-    def _knows_codes(self) -> bool:
-        return self.codes.decoder is not None
+        self.look = _FIRST_LOOK if codes.names is not None else self.due
+        self.grouped = 0
+        if codes.names is None:
+            self.partition = Partition.unseen(codes.size)
 
     def must_think(self, observation: int, age: int | None = None) -> bool:
-        """Whether a fit is due, or the epoch over."""
-        if self.step >= self.due or not self.epoch:
+        """Whether codes may have to change, or the epoch is over."""
+        if self.step >= self.look or not self.epoch:
             return True
-        if not self._knows_codes:
+        if not self.codes.known:
             return False
         code = self.codes.code(observation)  # perhaps a new one, which has no group yet
-        return code >= self.grouped or super().must_think(code, age)
+        new = self.codes.names is None and code >= self.grouped
+        return new or super().must_think(code, age)
 
     def action(self, observation: int, age: int | None = None) -> int:
         """Return what to do: anything, until there are codes."""
-        if not self._knows_codes:
+        if not self.codes.known:
             rng = generator(self.seed, _EXPLORE, self.step, observation)
             return int(rng.integers(self.recorder.n_actions))
         return super().action(self.codes.code(observation), age)
@@ -315,7 +292,7 @@ class VectorState(AgentState):
                 memory.following[row], memory.restart[row] = ENDED, next_observation
             elif truncated:
                 memory.following[row] = UNKNOWN
-        if not self._knows_codes:
+        if not self.codes.known:
             self.step += 1
             if terminated or truncated:
                 self.episode_start = self.step
@@ -325,17 +302,40 @@ class VectorState(AgentState):
         super().learn(code, action, reward, following, terminated=terminated, truncated=truncated)
 
     def think(self) -> None:
-        """Fit the encoder again if that is due, then begin an epoch."""
-        if self.step >= self.due:
-            self.due = int(_GROWTH * self.step) + 1
-            self._refit()
-        if self._knows_codes:
-            self._give_groups()
-            super().think()
-            self.grouped = self.codes.n_codes
-        else:
+        """Change codes if that is due, then begin an epoch."""
+        if self.step >= self.look:
+            self._look_at_codes()
+        if not self.codes.known:
             self.epoch += 1
             self.last_start, self.epoch_start = self.epoch_start, self.step
+            return
+        if self.codes.names is None:
+            self._give_groups()
+        super().think()
+        self.grouped = self.codes.n_codes
+
+    def _look_at_codes(self) -> None:
+        """Give up names that do not repeat; fit again what is due, or mixed."""
+        codes = self.codes
+        if codes.names is not None:
+            self.look = 2 * self.step
+            if codes.repeat:
+                return
+            codes.adopt(None)
+            self.due = max(self.due, self.step)
+            self.look = self.due
+            self._forget_counts()
+            if self.step < self.due:
+                return
+        steps, rows = codes.memory.steps(self.recorder.n_actions)
+        if self.step >= self.due or self._are_mixed(steps):
+            self.due = int(_GROWTH * self.step) + 1
+            self._refit(steps, rows)
+        self.look = min(self.due, int(_LOOK * self.step) + 1)
+
+    def _are_mixed(self, steps: Steps) -> bool:
+        part = steps.last(_JUDGED)
+        return self.codes.decoder is not None and is_mixed(self.codes.codes(part.vectors), part)
 
     def _give_groups(self) -> None:
         """Give every code that has no group yet one of its own."""
@@ -346,9 +346,8 @@ class VectorState(AgentState):
             labels[new] = self.partition.n_clusters + np.arange(len(new))
             self.partition = Partition(labels)
 
-    def _refit(self) -> None:
+    def _refit(self, steps: Steps, rows: NDArray[np.int64]) -> None:
         """Learn codes from what is kept; the old ones stay if they predict it better."""
-        steps, rows = self.codes.memory.steps(self.recorder.n_actions)
         before = self.codes.decoder
         previous = None if before is None else before.encoding
         rng = generator(self.seed, _ENCODE, self.step)
@@ -364,12 +363,10 @@ class VectorState(AgentState):
         self._recount(steps, rows)
 
     def _recount(self, steps: Steps, rows: NDArray[np.int64]) -> None:
-        """Count all that is kept under the present codes; the epoch is over."""
-        n, memory = self.codes.size, self.codes.memory
-        recorder = Recorder(n, self.recorder.n_actions)
-        if self.codes.book is not None:
-            for ticket in memory.tickets[: memory.size]:
-                self.codes.code(int(ticket))  # opens codes for what is far from all
+        """Count all that is kept under the present codes."""
+        memory = self.codes.memory
+        self._forget_counts()
+        self.codes.open_codes()
         codes = np.append(self.codes.codes(memory.vectors[: memory.size]), -1)
         after = steps.next_codes(codes[rows])
         shown = codes[memory.rows(memory.restart[rows])]
@@ -383,8 +380,13 @@ class VectorState(AgentState):
             strict=True,
         ):
             ended = following == ENDED
-            recorder.record(code, action, reward, restart if ended else max(following, -1), ended)
-        self.recorder = recorder
+            next_code = restart if ended else max(following, -1)
+            self.recorder.record(code, action, reward, next_code, ended)
+
+    def _forget_counts(self) -> None:
+        """Begin to count anew, with nothing grouped; the epoch is over."""
+        n = self.codes.size
+        self.recorder = Recorder(n, self.recorder.n_actions)
         self.partition = Partition.unseen(n)
         self.epoch_start = 0  # so that clusterers that wait for steps to grow are asked again
         self._spell_out(np.zeros(n, np.int64), np.zeros(n))
@@ -397,10 +399,9 @@ class VectorState(AgentState):
         return {
             **super().arrays(),
             **{f"codes_{name}": array for name, array in self.codes.arrays().items()},
-            **{f"memory_{name}": getattr(memory, name)[: memory.size].copy() for name in _COLUMNS},
+            **{f"memory_{name}": getattr(memory, name)[: memory.size].copy() for name in COLUMNS},
             "memory_met": np.array(memory.n_met, np.int64),
-            "due": np.array(self.due, np.int64),
-            "grouped": np.array(self.grouped, np.int64),
+            **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
         }
 
     @classmethod
@@ -417,7 +418,7 @@ class VectorState(AgentState):
         own = {
             name: array
             for name, array in arrays.items()
-            if not name.startswith(("codes_", "memory_")) and name not in ("due", "grouped")
+            if not name.startswith(("codes_", "memory_")) and name not in _COUNTERS
         }
         state = cls(agent, codes, n_actions, seed)
         if any(name.startswith("codes_") for name in arrays):
@@ -426,14 +427,15 @@ class VectorState(AgentState):
         else:  # it acts at random, and has counted nothing but steps
             for name in ("step", "epoch", "epoch_start", "last_start", "episode_start"):
                 setattr(state, name, stored.number(name, 0))
-        state.due, state.grouped = stored.number("due", 1), stored.number("grouped", 0)
+        for name in _COUNTERS:
+            setattr(state, name, stored.number(name, 0))
         codes.restore(stored.part("codes_"))
         codes.memory.restore(stored, n_actions)
         return state
 
 
-def _score(decoder: StateDecoder, steps: Steps) -> Any:
-    part = steps.first(20_000)
+def _score(decoder: StateDecoder, steps: Steps) -> Score:
+    part = steps.last(_JUDGED)
     states = decoder.predict(part.vectors)
     return score(states, part.actions, part.rewards, part.next_codes(states))
 

@@ -1,0 +1,119 @@
+"""What an agent keeps of the vectors that it met, in bounded memory."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from romdp.core.stored import Stored
+from romdp.encoding.steps import UNKNOWN, Steps
+
+_MOST_NUMBERS = 2**27  # that are kept of what was met
+_RECENT = 1024  # last rows, which are always kept
+_STRETCH = 64  # rows in a row that are kept or dropped together
+
+NO_ACTION = -1
+"""In place of an action: none was taken there yet."""
+
+
+class Memory:
+    """Vectors that were met, what was done there and what came of it, up to a bound.
+
+    A vector is known by its ticket, the number of vectors met before. When memory is full, every
+    other stretch of vectors is forgotten, but never the last ones.
+
+    Parameters
+    ----------
+    n_features
+        The length of a vector.
+    dtype
+        How its numbers are kept: pictures stay as small as they are.
+    """
+
+    def __init__(self, n_features: int, dtype: DTypeLike = np.float32) -> None:
+        self.most = max(4 * _RECENT, _MOST_NUMBERS // n_features)
+        self.n_met = 0
+        self.tickets = np.zeros(0, np.int64)
+        self.vectors = np.zeros((0, n_features), dtype)
+        self.actions = np.zeros(0, np.int64)
+        self.rewards = np.zeros(0)
+        self.following = np.zeros(0, np.int64)  # tickets, or ENDED or UNKNOWN
+        self.restart = np.zeros(0, np.int64)  # the ticket that a restart showed
+        self.size = 0
+
+    def add(self, vector: NDArray[Any]) -> int:
+        """Keep a vector and return its ticket; the last one again keeps its ticket."""
+        last = self.size - 1
+        if last >= 0 and self.actions[last] == NO_ACTION:
+            same = np.array_equal(self.vectors[last], vector)
+            if same:
+                return int(self.tickets[last])
+        if self.size == self.most:
+            self._forget()
+        if self.size == len(self.tickets):
+            self._grow()
+        row = self.size
+        self.tickets[row], self.vectors[row] = self.n_met, vector
+        self.actions[row], self.following[row] = NO_ACTION, UNKNOWN
+        self.restart[row] = UNKNOWN
+        self.size += 1
+        self.n_met += 1
+        return self.n_met - 1
+
+    def _grow(self) -> None:
+        size = min(self.most, max(1024, 2 * len(self.tickets)))
+        for name in COLUMNS:
+            old = getattr(self, name)
+            new = np.zeros((size, *old.shape[1:]), old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+
+    def _forget(self) -> None:
+        rows = np.arange(self.size)
+        kept = ((rows // _STRETCH) % 2 == 0) | (rows >= self.size - _RECENT)
+        for name in COLUMNS:
+            column = getattr(self, name)
+            column[: kept.sum()] = column[: self.size][kept]
+        self.size = int(kept.sum())
+
+    def restore(self, stored: Stored, n_actions: int) -> None:
+        """Take everything from a file, which may be damaged."""
+        self.n_met = stored.number("memory_met", 0)
+        last = self.n_met - 1
+        self.tickets = stored.whole("memory_tickets", (None,), 0, last)
+        if (np.diff(self.tickets) <= 0).any() or len(self.tickets) > self.most:
+            stored.refuse("memory_tickets do not rise, or are too many")
+        self.size = len(self.tickets)
+        each = (self.size,)
+        n_features = self.vectors.shape[1]
+        kind = self.vectors.dtype
+        self.vectors = stored.take("memory_vectors", (self.size, n_features), kind)
+        if not np.isfinite(self.vectors).all():
+            stored.refuse("memory_vectors must hold finite numbers")
+        self.actions = stored.whole("memory_actions", each, NO_ACTION, n_actions - 1)
+        self.rewards = stored.real("memory_rewards", each)
+        self.following = stored.whole("memory_following", each, UNKNOWN, last)
+        self.restart = stored.whole("memory_restart", each, UNKNOWN, last)
+
+    def rows(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of each ticket, -1 for what was forgotten or is none."""
+        known = self.tickets[: self.size]
+        at = np.minimum(np.searchsorted(known, tickets), max(0, self.size - 1))
+        found: NDArray[np.int64] = np.where((tickets >= 0) & (known[at] == tickets), at, -1)
+        return found
+
+    def steps(self, n_actions: int) -> tuple[Steps, NDArray[np.int64]]:
+        """Return all steps that are kept, and their rows."""
+        rows = np.flatnonzero(self.actions[: self.size] >= 0)
+        place = np.full(self.size + 1, UNKNOWN)
+        place[rows] = np.arange(len(rows))
+        tickets = self.following[rows]
+        following = np.where(tickets >= 0, place[self.rows(tickets)], tickets)
+        steps = Steps(
+            self.vectors[rows], self.actions[rows], self.rewards[rows], following, n_actions
+        )
+        return steps, rows
+
+
+COLUMNS = ("tickets", "vectors", "actions", "rewards", "following", "restart")
+"""The names of what is kept of every vector."""
