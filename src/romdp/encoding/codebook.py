@@ -1,5 +1,6 @@
 """Codebooks: the few points that stand for many vectors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from romdp.encoding.moments import Floats, Ints
 _BLOCK = 4096  # rows that are compared with all codes together
 _SAMPLE = 3000  # rows that a radius is learned from
 _MOST_APART = 800  # codes that lie apart from each other
-_ROUNDS = 4  # of k-means, each in the coordinates that the last one whitened
+_ROUNDS = 1  # of k-means, each in the coordinates that the last one whitened
 _STILL = 0.003  # smallest variance inside a code, where that of all vectors is 1
 _STANDARD_DEVIATIONS = 5.5  # from its code within which a vector belongs to it
 _AGREEMENT = 12  # rounds in which codes and the distances to them come to agree
@@ -108,7 +109,7 @@ def lead(
     """Walk through the vectors; one too far from every code so far begins a new one.
 
     Codes are the running means of their vectors. Returns points, sizes, the code of each vector
-    and the number of codes.
+    and the number of codes. If there would be more than ``most``, it stops.
     """
     n, d = vectors.shape
     points, sizes = np.zeros((most, d)), np.zeros(most)
@@ -125,8 +126,9 @@ def lead(
                     break
             if distance < least:
                 best, least = k, distance
-        far = best < 0 or least > radius * (1 + 1 / sizes[best]) + slack
-        if far and n_codes < most:
+        if best < 0 or least > radius * (1 + 1 / sizes[best]) + slack:
+            if n_codes == most:
+                break
             points[n_codes] = vectors[t]
             sizes[n_codes] = 1.0
             codes[t] = n_codes
@@ -141,6 +143,13 @@ def lead(
 
 def whiten_within(vectors: Floats, codes: Ints) -> Floats:
     """Return the matrix after which vectors have covariance one around the means of their codes."""
+    values, axes = np.linalg.eigh(_covariance_within(vectors, codes))
+    matrix: Floats = axes / np.sqrt(np.maximum(values, _STILL))
+    return matrix
+
+
+def _covariance_within(vectors: Floats, codes: Ints) -> Floats:
+    """Return the covariance of vectors around the means of their codes, without bias."""
     sizes = np.bincount(codes)
     means = np.zeros((len(sizes), vectors.shape[1]))
     np.add.at(means, codes, vectors)
@@ -148,19 +157,21 @@ def whiten_within(vectors: Floats, codes: Ints) -> Floats:
     several = sizes[codes] > 1
     own = sizes[codes[several]]
     residuals = (vectors[several] - means[codes[several]]) * np.sqrt(own / (own - 1.0))[:, None]
-    covariance = residuals.T @ residuals / max(1, len(residuals))
-    values, axes = np.linalg.eigh(covariance)
-    matrix: Floats = axes / np.sqrt(np.maximum(values, _STILL))
-    return matrix
+    covariance: Floats = residuals.T @ residuals / max(1, len(residuals))
+    return covariance
 
 
 def codes_apart(
-    vectors: Floats, rng: np.random.Generator, previous: Floats | None = None
-) -> list[tuple[Floats, Codebook]]:
+    vectors: Floats,
+    rng: np.random.Generator,
+    fragments: Sequence[Ints] = (),
+    previous: Floats | None = None,
+) -> tuple[Floats, Codebook] | None:
     """Find codes that lie clearly apart, however rare they are, and the space in which they do.
 
     The space is one in which vectors have covariance one around their codes. It is found from the
-    codes, and the codes from it, so the result depends on the start: there are several.
+    codes, and the codes from it, so the result depends on the start: there are several, and the
+    codes are taken around which vectors spread least, by the determinant of their covariance.
 
     Parameters
     ----------
@@ -168,18 +179,23 @@ def codes_apart(
         Whitened vectors.
     rng
         Draws samples and starts.
+    fragments
+        Codes of the vectors in other spaces, such as those of k-means. Where a code mostly holds
+        vectors of one kind, the covariance inside codes is close to the one that is sought.
     previous
         A matrix into a space in which codes were apart before.
 
     Returns
     -------
-    For each start that led to codes that are apart: the matrix into the space and the codes there.
+    The matrix into the space and the codes there; None if no start led to codes that are apart.
     """
-    sample = vectors[np.sort(rng.choice(len(vectors), min(_SAMPLE, len(vectors)), replace=False))]
-    starts = [_from_plateau(sample, rng), _from_fragments(sample, rng)]
+    rows = np.sort(rng.choice(len(vectors), min(_SAMPLE, len(vectors)), replace=False))
+    sample = vectors[rows]
+    starts = [_from_plateau(sample, rng)]
+    starts += [_from_fragments(sample, codes[rows], rng) for codes in fragments]
     if previous is not None:
         starts.append((previous, *_expected_reach(previous.shape[1])))
-    found = []
+    best: tuple[float, Floats, Codebook] | None = None
     for start in starts:
         if start is None:
             continue
@@ -191,8 +207,17 @@ def codes_apart(
         points, sizes, _, n_codes = lead(space, reach.radius, reach.slack, _MOST_APART)
         if n_codes < _MOST_APART:
             book = Codebook(points[:n_codes], sizes[:n_codes], reach.radius, reach.slack)
-            found.append((matrix, _tidy(book, space)))
-    return found
+            book = _tidy(book, space)
+            volume = _volume(vectors, book.nearest(space)[0])
+            if best is None or volume < best[0]:
+                best = volume, matrix, book
+    return None if best is None else best[1:]
+
+
+def _volume(vectors: Floats, codes: Ints) -> float:
+    """Return the log volume of what codes leave open; rows that have a code alone do not count."""
+    spread = np.linalg.eigvalsh(_covariance_within(vectors, codes))
+    return float(np.log(np.maximum(spread, _STILL)).sum())
 
 
 def _expected_reach(size: int) -> tuple[float, float]:
@@ -200,9 +225,11 @@ def _expected_reach(size: int) -> tuple[float, float]:
     return float(size), _STANDARD_DEVIATIONS * float(np.sqrt(2 * size))
 
 
-def _from_fragments(sample: Floats, rng: np.random.Generator) -> tuple[Floats, float, float]:
-    """Whiten within the codes of k-means, a few times: for many codes among much noise."""
-    matrix = np.eye(sample.shape[1])
+def _from_fragments(
+    sample: Floats, codes: Ints, rng: np.random.Generator
+) -> tuple[Floats, float, float]:
+    """Whiten within codes, and again within those of k-means there."""
+    matrix = whiten_within(sample, codes)
     for _ in range(_ROUNDS):
         space = sample @ matrix
         found = k_means(space, min(100, len(space) // 15 + 1), rng)
@@ -255,12 +282,16 @@ class _Reach:
 
 def _learn_reach(space: Floats, radius: float, slack: float) -> _Reach | None:
     """Learn how far vectors lie from their codes, until codes and distances agree."""
+    sizes, typical = np.zeros(0, np.int64), np.zeros(1, np.bool_)
     for _ in range(_AGREEMENT):
         points, _, _, n_codes = lead(space, radius, slack, _MOST_APART)
+        if n_codes == _MOST_APART:
+            radius, slack = 1.7 * radius, 1.7 * slack
+            continue
         codes, _ = Codebook(points[:n_codes], np.ones(n_codes)).nearest(space)
         sizes = np.bincount(codes, minlength=n_codes)
         typical = sizes[codes] >= _SEVERAL
-        if n_codes == _MOST_APART or typical.mean() < 0.2:
+        if typical.mean() < 0.2:
             radius, slack = 1.7 * radius, 1.7 * slack
             continue
         means = np.zeros((n_codes, space.shape[1]))

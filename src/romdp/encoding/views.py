@@ -40,7 +40,8 @@ _MOST_COMPONENTS = 256
 _SAMPLE = 20_000  # rows that codes are found in
 _SCORED = 50_000  # rows that views are compared on
 _HOPELESS = 0.3  # share of the best score of codes, below which codes are not grouped
-_AS_GOOD = 2.0  # standard errors between two views that predict equally well
+_AS_GOOD = 1.0  # standard errors between views that predict equally well
+_ALMOST_AS_GOOD, _HALF_AS_GOOD = 2.0, 0.5  # standard errors, or share of the score, of codes apart
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
@@ -324,17 +325,21 @@ def _score_groups(
 def _choose(candidates: list[Candidate]) -> Candidate:
     """Choose the view that predicts best.
 
-    Among views that predict as well, codes that lie apart are preferred, and the finest of them:
-    they can still be grouped, and they tell states from the first visit on. Then the view of
-    least size, which has the least room for distractions.
+    Codes that lie apart are preferred to others that predict hardly better, and where nothing
+    predicts: they can still be grouped, and they tell states from the first visit on, when there
+    is nothing to predict from. While they are many and steps are few, half the score will do;
+    codes that lie apart for reasons of their own have next to none. Then, within one standard
+    error of the best, the view of least size, which has the least room for distractions.
     """
     best = max(candidates, key=lambda candidate: candidate.score.mean)
-    if not best.score.is_signal:
-        return best
-    as_good = [c for c in candidates if best.score.exceeds(c.score) < _AS_GOOD or c is best]
-    apart = [c for c in as_good if c.name == "apart"]
-    if apart:
-        return max(apart, key=lambda c: c.codebook.n_codes)
+    behind = {c.name: 0.0 if c is best else best.score.exceeds(c.score) for c in candidates}
+    for candidate in candidates:
+        mean, almost = candidate.score.mean, behind[candidate.name] < _ALMOST_AS_GOOD
+        if candidate.name == "apart" and (
+            not best.score.is_signal or almost or mean > _HALF_AS_GOOD * best.score.mean
+        ):
+            return candidate
+    as_good = [c for c in candidates if behind[c.name] < _AS_GOOD]
     return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
 
 
@@ -375,12 +380,14 @@ def _candidates(
     sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
     rows = steps.vectors[sample].astype(np.float64)
     part = steps.first(_SCORED)
-    tried = []
+    tried: list[Candidate] = []
+    fragments: list[Ints] = []
 
     def judge(name: str, linear: LinearMap, book: Codebook) -> None:
         codes = np.concatenate([book.nearest(linear(some))[0] for some in cut(part.vectors)])
         mark = score(codes, part.actions, part.rewards, part.next_codes(codes))
         tried.append(Candidate(name, linear, book, mark))
+        fragments.append(codes)
 
     for name, inner in maps.items():
         if name in views and inner.matrix.any():
@@ -392,7 +399,9 @@ def _candidates(
         before: Floats | None = None
         if previous is not None and previous.view == "apart":
             before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
-        for matrix, book in codes_apart(everything, rng, before):
+        found_apart = codes_apart(everything, rng, tuple(fragments), before)
+        if found_apart is not None:
+            matrix, book = found_apart
             judge("apart", _after(first, white.then(matrix)), book)
     if not tried:  # nothing varies, or nothing is apart
         linear = _after(first, maps["standard"])

@@ -204,8 +204,10 @@ def _parts(space: Any) -> list[Any]:
 def _flat(space: Any) -> Any:
     """Return what Gymnasium flattens a space to, None if it cannot."""
     try:
-        return spaces.flatten_space(space)
-    except NotImplementedError:
+        flat = spaces.flatten_space(space)
+        space_to_json(space)  # a text, say, flattens to numbers that mean nothing
+        return flat
+    except (NotImplementedError, AttributeError):
         return None
 
 

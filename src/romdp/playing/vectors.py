@@ -8,6 +8,7 @@ factor, or codes prove to be mixed, and all that is kept is counted again under 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState
+from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.vectors import find_states, is_mixed
 from romdp.core.errors import InvalidInputError
@@ -232,6 +234,37 @@ class VectorCodes(Codes):
         return {"vectors": space_to_json(self.space)}
 
 
+@dataclass(frozen=True)
+class KeepUntried:
+    """A clusterer that leaves alone codes at which some action was never tried.
+
+    Codes that lie apart tell states before anything is known of them. Grouped with states that
+    they resemble so far, they would hide what was not tried yet, and nobody would look behind it.
+
+    Parameters
+    ----------
+    clusterer
+        Groups the other codes.
+    """
+
+    clusterer: Clusterer
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the clusterer reads."""
+        return self.clusterer.needs
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Group, and then part the codes that were not tried enough from the others."""
+        labels = self.clusterer.regroup(evidence, previous, rng).labels.copy()
+        visits = evidence.counts.visits
+        alone = np.flatnonzero((labels >= 0) & (visits == 0).any(axis=1) & (visits > 0).any(axis=1))
+        labels[alone] = labels.max(initial=-1) + 1 + np.arange(len(alone))
+        return Partition(labels)
+
+
 class VectorState(AgentState):
     """One life of an agent that sees vectors; observations are tickets of its `VectorCodes`.
 
@@ -248,6 +281,7 @@ class VectorState(AgentState):
     def __init__(self, agent: Agent, codes: VectorCodes, n_actions: int, seed: Seed) -> None:
         super().__init__(agent, codes.size, n_actions, seed)
         self.codes = codes
+        self._given = agent
         ten = 10 * codes.n_features
         self.due = min(max(_FIRST, ten), _LAST_FIRST)
         self.look = _FIRST_LOOK if codes.names is not None else self.due
@@ -311,6 +345,9 @@ class VectorState(AgentState):
             return
         if self.codes.names is None:
             self._give_groups()
+        self.agent = self._given
+        if self.codes.book is not None:
+            self.agent = replace(self._given, clusterer=KeepUntried(self._given.clusterer))
         super().think()
         self.grouped = self.codes.n_codes
 
@@ -352,7 +389,7 @@ class VectorState(AgentState):
         previous = None if before is None else before.encoding
         rng = generator(self.seed, _ENCODE, self.step)
         found = find_states(steps, Likelihood(), rng, previous=previous)
-        if found.n_states == 1:
+        if found.n_states == 1 and found.encoding.view != "apart":
             if before is None:
                 return
             found = before
@@ -435,9 +472,11 @@ class VectorState(AgentState):
 
 
 def _score(decoder: StateDecoder, steps: Steps) -> Score:
-    part = steps.last(_JUDGED)
-    states = decoder.predict(part.vectors)
-    return score(states, part.actions, part.rewards, part.next_codes(states))
+    """Score the codes that an agent would see."""
+    part, encoding = steps.last(_JUDGED), decoder.encoding
+    apart = encoding.view == "apart"
+    codes = encoding.codes(part.vectors) if apart else decoder.predict(part.vectors)
+    return score(codes, part.actions, part.rewards, part.next_codes(codes))
 
 
 def start_state(agent: Agent, codes: Any, n_actions: int, seed: Seed) -> AgentState:
