@@ -5,7 +5,7 @@ the oracle's on the same worlds and seeds. Prints how far it is; the page goes t
 docs/results/bench.md or to ``--out``.
 
     python benchmarks/table.py                          # 5 to 8 minutes on two idle cores
-    python benchmarks/table.py --quick --out quick.md   # half a minute, rougher
+    python benchmarks/table.py --quick --out quick.md   # a few seconds, rough
 """
 
 import os
@@ -77,16 +77,16 @@ class Effort:
 FULL = Effort()
 QUICK = Effort(
     simulator_sizes=(30,),
-    simulator_steps=2_000_000,
+    simulator_steps=200_000,
     environment_sizes=(30,),
     planner_states=(20,),
-    learning=((30, 100_000, 20_000),),
-    grouping=((300, 100_000),),
-    grouping_states=10,
+    learning=((30, 20_000, 2_000),),
+    grouping=((100, 20_000),),
+    grouping_states=5,
     regret_sizes=(10,),
-    regret_steps=10_000,
+    regret_steps=2_000,
     seeds=2,
-    repeats=2,
+    repeats=1,
 )
 
 
@@ -314,7 +314,7 @@ PARTS: dict[str, Callable[[Effort], str]] = {
 def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="half a minute, rougher")
+    parser.add_argument("--quick", action="store_true", help="a few seconds, rough")
     parser.add_argument("--out", type=Path, help="where to write; docs/results/bench.md")
     options = parser.parse_args()
     if options.quick and options.out is None:

@@ -23,6 +23,7 @@ from unittest import mock
 from markdown_it import MarkdownIt
 
 from romdp.cli import app
+from romdp.experiments.executors import Here
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -118,6 +119,7 @@ def run_here(line: str) -> str:
     with (
         contextlib.redirect_stdout(io.StringIO()) as printed,
         mock.patch.dict(os.environ, COLUMNS=COLUMNS),
+        mock.patch("romdp.cli.experiments.make_executor", return_value=Here()),
     ):
         status = app(shlex.split(line)[1:], standalone_mode=False)
     assert not status, line

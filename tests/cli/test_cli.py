@@ -252,7 +252,9 @@ def test_a_wrong_option_in_a_process_has_no_traceback():
 @pytest.mark.slow
 def test_the_first_call_says_that_it_compiles_and_a_second_does_not(tmp_path, world_file):
     cache = tmp_path / "cache"
-    first, second = (command("inspect", world_file, NUMBA_CACHE_DIR=str(cache)) for _ in range(2))
+    first, second = (
+        command("inspect", "--brief", world_file, NUMBA_CACHE_DIR=str(cache)) for _ in range(2)
+    )
     assert first.stderr == "romdp: compiling, once for this machine ...\n"
     assert second.stderr == ""
     assert first.stdout == second.stdout

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # whole commands
 
 SIZES = ("--states", "3", "--actions", "2", "--observations", "6,9")
 QUICK = (*SIZES, "--steps", "2e3", "--seeds", "2", "--agents", "ucrl2,oracle", "--scale", "0.1")
-LONG = (*SIZES, "--steps", "1e4", "--seeds", "2", "--agents", "ucrl2,oracle", "--scale", "0.1")
+LONG = (*SIZES, "--steps", "1e4", "--seeds", "1", "--agents", "ucrl2,oracle", "--scale", "0.1")
 
 
 @pytest.fixture
@@ -324,17 +324,16 @@ def test_killed_at_random_moments_the_tables_are_the_same(tmp_path):
     checkpoints = ("--checkpoint-seconds", 0, "--workers", 2)
     arguments = ("compare", *LONG, *checkpoints, "--out", tmp_path / "x")
     kills = 0
-    for _ in range(4):
+    for _ in range(2):
         with start(*arguments) as process:
             wait_until(has_begun(tmp_path / "x"), process)
-            time.sleep(moments.uniform(0.0, 1.5))
+            time.sleep(moments.uniform(0.0, 0.5))
             process.kill()
             process.communicate(timeout=60)
         kills += process.returncode == -signal.SIGKILL
         arguments = ("resume", tmp_path / "x", *checkpoints)
-    assert kills >= 2
-    status, _, errors = command("resume", tmp_path / "x", "--workers", 2)
-    assert status == 0, errors
+    assert kills >= 1
+    assert run_experiment(RunDirectory.open(tmp_path / "x")) == []
     assert tables(tmp_path / "x") == without_interruption(tmp_path)
 
 
@@ -347,5 +346,5 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_tables(tmp_path):
             workers[0].kill()
             _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
-    assert "[8/8]" in errors
+    assert "[4/4]" in errors
     assert tables(tmp_path / "x") == without_interruption(tmp_path)

@@ -399,14 +399,15 @@ print((after - before) // 1024)
 
 
 @pytest.mark.slow
-def test_ten_million_rows(tmp_path):
+def test_a_million_rows(tmp_path):
     """The totals are right, and memory is that of distinct transitions, not of rows.
 
-    There are 5.7 million transitions that differ, each of which takes 16 bytes in tables that are
-    up to half empty, one for each worker and one for both; and a million rows held out.
+    There are 0.9 million transitions that differ, each of which takes 16 bytes in tables that are
+    up to half empty, one for each worker and one for both; and a hundred thousand rows held out.
+    `benchmarks/logs.py` measures 10^7 rows and more.
     """
     rng = np.random.default_rng(8)
-    n = 2_500_000
+    n = 250_000
     for i in range(4):
         page = rng.integers(0, 2000, n)
         table = pa.table(
@@ -414,7 +415,7 @@ def test_ten_million_rows(tmp_path):
                 "page": pa.array(page),
                 "offer": pa.array((page + rng.integers(0, 2, n)) % 4),
                 "paid": pa.array(rng.random(n)),
-                "user": pa.array(rng.integers(0, 50_000, n)),
+                "user": pa.array(rng.integers(0, 5_000, n)),
             }
         )
         pq.write_table(table, tmp_path / f"{i}.parquet")
@@ -422,7 +423,7 @@ def test_ten_million_rows(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     totals, megabytes = done.stdout.splitlines()
     n_rows, n_steps, n_transitions, paid = totals.split()
-    assert (int(n_rows), int(n_steps)) == (10_000_000, 10_000_000)
-    assert int(n_transitions) == 10_000_000 - 50_000
-    assert float(paid) == pytest.approx(5e6, rel=1e-3)
-    assert int(megabytes) < 1200
+    assert (int(n_rows), int(n_steps)) == (1_000_000, 1_000_000)
+    assert int(n_transitions) == 1_000_000 - 5_000
+    assert float(paid) == pytest.approx(5e5, rel=3e-3)
+    assert int(megabytes) < 400

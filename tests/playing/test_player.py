@@ -224,7 +224,7 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(tmp_path):
     steps, rng = 20_000, np.random.default_rng(0)
     path = tmp_path / "run.npz"
     reached = [0]
-    for _ in range(4):
+    for _ in range(2):
         command = [sys.executable, "-c", PLAYER, str(path), str(steps)]
         with subprocess.Popen(command) as child:
             for _ in range(rng.integers(1, 12)):
