@@ -1,4 +1,4 @@
-"""What is published: metadata, contents, and what an import costs. `make dist` installs it."""
+"""What is published: metadata, contents, the order of the packages, what an import costs."""
 
 import re
 import subprocess
@@ -87,3 +87,12 @@ def test_the_sdist_holds_all_that_is_kept_in_the_repository():
     )
     tops = {line.partition("/")[0] for line in listed.stdout.splitlines()}
     assert tops - NOT_IN_SDIST - {"pyproject.toml"} <= included
+
+
+def test_the_page_on_the_architecture_lists_the_packages_in_their_order():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.split("## The packages")[1], re.MULTILINE)
+    assert [package for package, _ in rows] == contract["layers"][::-1]
+    assert all(words.strip() for _, words in rows)

@@ -2,7 +2,7 @@
 
 import pytest
 from browsing import problems, resize, start
-from run_directories import make_run_directory
+from report_cases import make_run_directory
 
 from romdp.reports.reading import read_results
 

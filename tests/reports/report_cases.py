@@ -1,7 +1,10 @@
-"""Runs made up by hand, to know what must come out."""
+"""Run directories made as by `romdp compare`, and runs made up by hand."""
 
 import numpy as np
 
+from romdp.experiments import Experiment, RunDirectory, run_experiment
+from romdp.experiments.agents import Settings
+from romdp.experiments.worlds import NamedWorld
 from romdp.reports.reading import Grouping, Record
 
 
@@ -34,3 +37,29 @@ def make_groupings(labels):
     return tuple(
         Grouping(number + 1, 10 * number, np.array(row)) for number, row in enumerate(labels)
     )
+
+
+def make_run_directory(path, **changes):
+    """Play a small comparison; ``changes`` are entries of `Experiment` to replace."""
+    world = NamedWorld("random-romdp", {"n_states": 3, "n_actions": 2})
+    entries = {
+        "worlds": (world,),
+        "agents": ("ucrl2", "lc-psrl", "oracle"),
+        "observations": (6, 9),
+        "steps": 1500,
+        "seeds": 2,
+        "settings": Settings(scale=0.1),
+    }
+    directory = RunDirectory.create(path, Experiment(**{**entries, **changes}))
+    assert run_experiment(directory) == []
+    return directory.path
+
+
+def change_runs(path, lost=(), failed=None):
+    """Take runs out of a directory, or make them runs that failed; both by name."""
+    directory = RunDirectory.open(path)
+    numbers = {run.id: number for run, number in directory.numbers.items()}
+    with directory.index(writing=True) as index:
+        index.forget([numbers[name] for name in lost])
+        for name, error in (failed or {}).items():
+            index.store_error(numbers[name], error)

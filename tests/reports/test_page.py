@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from browsing import resize
-from report_cases import make_groupings, make_record
-from run_directories import change_runs, make_run_directory
+from report_cases import change_runs, make_groupings, make_record, make_run_directory
 
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.core.storage import read_json

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from run_directories import change_runs, make_run_directory
+from report_cases import change_runs, make_run_directory
 
 from romdp.core.errors import ROMDPError
 from romdp.data.partition import Partition

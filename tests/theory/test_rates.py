@@ -1,7 +1,17 @@
+"""Rates of the paper, the lower bound of Burnetas and Katehakis, numbers beyond floats."""
+
+import math
+import sys
 from math import log, log2, sqrt
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import romdp
+from romdp.core.errors import InvalidInputError
+from romdp.theory.lower_bound import bernoulli_divergence, cost_of_deviation
 from romdp.theory.magnitude import Magnitude
 from romdp.theory.rates import (
     all_found,
@@ -87,3 +97,124 @@ def test_an_unbounded_return_time_makes_everything_infinite():
 
 def test_tiny_chances_overflow():
     assert last_grouped(C, TAU, 1e-110, A, Y, DELTA).overflows
+
+
+def brute_force(law, reward, values, aim, resolution=300):
+    """Least divergence over a grid of laws on three states; the reward is then the least enough."""
+    first, second = np.meshgrid(*[np.arange(1, resolution)] * 2, indexing="ij")
+    third = resolution - first - second
+    inside = third > 0
+    laws = np.stack([first[inside], second[inside], third[inside]], axis=1) / resolution
+    means = np.maximum(reward, aim - laws @ values)
+    laws, means = laws[means < 1], means[means < 1]
+    divergence = (law * np.log(law / laws)).sum(axis=1)
+    coins = reward * np.log(reward / means) + (1 - reward) * np.log((1 - reward) / (1 - means))
+    return (divergence + coins).min()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_cost_is_the_least_on_a_grid(seed):
+    rng = np.random.default_rng(seed)
+    law = rng.dirichlet(np.ones(3)) * 0.9 + 0.1 / 3
+    values, reward = 2 * rng.random(3), rng.uniform(0.1, 0.8)
+    worth = reward + law @ values
+    most = 1 + values.max()
+    aim = worth + rng.uniform(0.1, 0.6) * (most - worth)
+    found, plain = (
+        cost_of_deviation(law, reward, values, aim),
+        brute_force(law, reward, values, aim),
+    )
+    assert found <= plain + 1e-9
+    assert found == pytest.approx(plain, rel=0.03)  # the grid is coarse
+
+
+def test_an_aim_beyond_everything_costs_infinitely_much():
+    law, values = np.array([0.5, 0.5]), np.array([0.0, 1.0])
+    assert cost_of_deviation(law, 0.5, values, 2.1) == math.inf
+    assert cost_of_deviation(law, 0.5, values, 1.9) < math.inf
+
+
+def test_a_bandit_has_the_bound_of_lai_and_robbins():
+    """One state: rewards alone can deviate, and C is the sum of gap / kl(r, best)."""
+    world = romdp.MDP(np.ones((1, 3, 1)), [[0.2, 0.5, 0.45]])
+    expected = 0.3 / bernoulli_divergence(0.2, 0.5) + 0.05 / bernoulli_divergence(0.45, 0.5)
+    assert romdp.theory.lower_bound(world) == pytest.approx(expected, rel=1e-6)
+
+
+def test_unseen_states_are_possible():
+    """A pair that never moves to the best state may still do so in another world.
+
+    With chance q for the best state (worth 1) and mean reward u, the cost is -log((1 - q) (1 - u))
+    under q + u = 1/2.
+    """
+    found = cost_of_deviation(np.array([1.0, 0.0]), 0.0, np.array([0.0, 1.0]), 0.5)
+    shares = np.linspace(0, 0.5, 10_001)
+    assert found == pytest.approx(np.min(-np.log((1 - shares) * (0.5 + shares))), abs=1e-6)
+
+
+def test_observations_do_not_matter():
+    one, other = (romdp.worlds.random_romdp(5, 4, y, seed=2) for y in (5, 50))
+    assert romdp.theory.lower_bound(one) == pytest.approx(romdp.theory.lower_bound(other))
+    assert romdp.theory.lower_bound(one) == pytest.approx(49.1, abs=0.1)
+
+
+def test_a_world_without_choice_costs_nothing():
+    assert romdp.theory.lower_bound(romdp.MDP([[[0.5, 0.5]], [[1.0, 0.0]]], [[0.2], [0.9]])) == 0
+
+
+numbers = st.floats(1e-100, 1e100)
+
+
+@given(numbers, numbers, st.floats(-2, 2))
+def test_arithmetic_is_that_of_plain_numbers(a, b, exponent):
+    m, n = Magnitude.of(a), Magnitude.of(b)
+    assert float(m * n) == pytest.approx(a * b, rel=1e-10)
+    assert float(m * b) == float(b * m) == float(m * n)
+    assert float(m / n) == pytest.approx(a / b, rel=1e-10)
+    assert float(a / n) == pytest.approx(a / b, rel=1e-10)
+    assert float(m + n) == float(m + b) == pytest.approx(a + b, rel=1e-10)
+    assert float(m**exponent) == pytest.approx(a**exponent, rel=1e-10)
+    assert float(m.sqrt()) == pytest.approx(math.sqrt(a), rel=1e-10)
+    assert (m < n) == (m.log < n.log)
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e6))
+def test_minus_stops_at_zero(a, b):
+    assert float(Magnitude.of(a).minus(b)) == pytest.approx(max(0.0, a - b), abs=1e-8 * a)
+
+
+def test_what_is_large_is_not_infinite():
+    large = Magnitude.of(1e300) ** 3
+    assert large.overflows
+    assert not large.is_infinite
+    assert float(large) == math.inf
+    assert repr(large) == "overflow (> 1e308): 10^900.0"
+    assert large.to_json() == "overflow (> 1e308)"
+    assert float(large / (Magnitude.of(1e290) ** 3)) == pytest.approx(1e30, rel=1e-9)
+
+
+def test_the_largest_float_is_not_too_large():
+    largest = Magnitude.of(sys.float_info.max)
+    assert not largest.overflows
+    assert float(largest) == pytest.approx(sys.float_info.max, rel=1e-10)
+
+
+def test_infinity_and_zero():
+    infinite, zero = Magnitude.of(math.inf), Magnitude.of(0)
+    assert infinite.is_infinite
+    assert not infinite.overflows
+    assert infinite.to_json() == repr(infinite) == "infinite"
+    assert 1 / zero == infinite == infinite + infinite == infinite + 1 == infinite * 2
+    assert zero * math.inf == infinite * 0 == zero + 0 == 1 / infinite == zero
+    assert infinite / infinite == zero
+    assert float(zero) == 0.0
+    assert infinite.minus(5) == infinite
+    assert infinite.minus(infinite) == zero
+    assert Magnitude.of(5).minus(0) == Magnitude.of(5)
+    assert max(zero, infinite, Magnitude.of(1)) == infinite
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan])
+def test_refuses_what_has_no_magnitude(value):
+    with pytest.raises(InvalidInputError, match="number >= 0"):
+        Magnitude.of(value)

@@ -1,13 +1,20 @@
+"""What theory says about a world: constants, the worst policy, the table."""
+
 import json
+import math
 from math import log, log2, sqrt
 
 import numpy as np
 import pytest
-from theory_worlds import TRANSITION, draw, tiny
+from theory_worlds import TRANSITION, draw, one_way, tiny
 
 from romdp import MDP, ROMDP
-from romdp.core.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError, StructureError, UnknownNameError
 from romdp.theory import Magnitude, bounds
+from romdp.theory.concentration import enough_samples, error_constant, rank_samples
+from romdp.theory.table import Row, Table
+from romdp.theory.views import hidden_policy_views, policy_rows, views
+from romdp.theory.worst import OpenConstants, worst
 
 # The tiny world by hand: X = 2, A = 2, Y = 4; delta = 0.1, N = 1000, C_2 = 3.
 DELTA, STEPS, C = 0.1, 1000, 3.0
@@ -226,3 +233,122 @@ def test_a_single_hidden_state_and_an_mdp():
 def test_refuses_what_makes_no_sense(arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         bounds(tiny(), **arguments)
+
+
+CHOICES = OpenConstants(delta=0.1, c1=1.0, g=1.0, epsilon=0.25)
+
+
+def test_the_worst_over_all_hidden_policies():
+    world = draw(3)
+    found = worst(world, None, CHOICES, True, 8)
+    assert "all 8 policies" in found.policies
+    assert found.share == world.observation_chance.min()
+    every = list(hidden_policy_views(world))
+    assert found.mixing in [v.mixing for policy in every for v in policy if v]
+    for action, constants in enumerate(found.actions):
+        seen = [policy[action] for policy in every if policy[action]]
+        assert constants.omega == min(v.omega for v in seen)
+        assert constants.sigma_first == min(v.sigma_first for v in seen)
+        assert constants.sigma_second == min(v.sigma_second for v in seen)
+        assert constants.sigma_third == min(v.sigma_third for v in seen)
+        assert constants.sigma_pairs == min(v.sigma_pairs for v in seen)
+        assert constants.error_constant == max(error_constant(v, 8, 0.1) for v in seen)
+        enough = [enough_samples(v, 8, 0.1, 1.0) for v in seen]
+        rank = [rank_samples(v, 8, 0.1, 1.0, 0.25) for v in seen]
+        assert constants.enough_samples == max(enough)
+        assert constants.rank_samples == max(rank)
+        assert constants.needed == max(e + r for e, r in zip(enough, rank, strict=True))
+    assert found.error_constant == max(a.error_constant for a in found.actions)
+    assert found.needed == max(a.needed for a in found.actions)
+
+
+def test_a_rank_is_missing_if_any_policy_lacks_it():
+    world = one_way()
+    found = worst(world, None, CHOICES, True, 8)
+    assert [a.missing_rank for a in found.actions] == [1, 0]
+    # The same with the actions named the other way round: the order of policies does not matter.
+    swapped = ROMDP(world.transition[:, ::-1], world.reward[:, ::-1], world.emission)
+    found = worst(swapped, None, CHOICES, True, 8)
+    assert [a.missing_rank for a in found.actions] == [0, 1]
+
+
+def test_too_many_policies_give_way_to_the_uniform_one():
+    world = draw(3)
+    found = worst(world, None, CHOICES, True, 7)
+    assert found.policies == "the uniform policy only (A^X = 10^0.9 are too many)"
+    (first, second) = views(world, policy_rows(world, "uniform"))
+    assert [a.omega for a in found.actions] == [first.omega, second.omega]
+    assert found.share == world.observation_chance.min()
+
+
+def test_a_given_policy_is_taken_as_it_is():
+    world = tiny()
+    found = worst(world, [0, 1, 1, 1], CHOICES, True, 1024)
+    assert found.policies == "the given policy"
+    assert found.share == pytest.approx(0.4)
+    assert found.actions[0].omega == 1.0
+    only = worst(world, [0, 0, 0, 0], CHOICES, True, 1024)
+    assert only.actions[1] is None
+    assert only.error_constant == only.actions[0].error_constant
+
+
+def test_worlds_without_a_stationary_law():
+    stuck = ROMDP(np.eye(2)[:, None, :], [[0.0], [1.0]], np.eye(2))
+    found = worst(stuck, None, CHOICES, False, 1024)
+    assert "not all ergodic" in found.policies
+    assert found.mixing is None
+    assert found.error_constant.is_infinite
+    assert found.needed.is_infinite
+    (nothing,) = found.actions
+    assert nothing.omega == nothing.sigma_first == nothing.sigma_second == 0
+    assert nothing.sigma_third == nothing.sigma_pairs == 0
+    assert nothing.missing_rank == 2
+    with pytest.raises(StructureError, match="recurrent classes"):
+        worst(stuck, "uniform", CHOICES, False, 1024)
+
+
+TABLE = Table(
+    "A title",
+    (
+        Row("One", "n", 12_345, "", "a count"),
+        Row("One", "gap", 0.125, "cor:regret"),
+        Row("Two", "huge", Magnitude.of(1e200) ** 2, "eq:BO", "too large"),
+        Row("Two", "never", math.inf),
+        Row("Two", "each", (0.5, None, Magnitude.of(math.inf))),
+        Row("Two", "less", -3.5),
+        Row("Two", "many", tuple(range(9))),
+    ),
+)
+
+
+def test_prints_with_labels_in_a_column():
+    assert str(TABLE).splitlines() == [
+        "A title",
+        "",
+        "One",
+        "  n      12,345                                    a count",
+        "  gap    0.125                         cor:regret",
+        "",
+        "Two",
+        "  huge   overflow (> 1e308): 10^400.0  eq:BO       too large",
+        "  never  infinite",
+        "  each   0.5, -, infinite",
+        "  less   -3.5",
+        "  many   0, 1, 2, 3, 4, 5, 6, 7, ...",
+    ]
+
+
+def test_json_has_no_nan_and_no_infinity():
+    content = json.loads(json.dumps(TABLE.to_dict(), allow_nan=False))
+    quantities = content["quantities"]
+    assert quantities["n"] == {"value": 12_345, "label": "", "note": "a count"}
+    assert quantities["huge"]["value"] == "overflow (> 1e308)"
+    assert quantities["huge"]["log10"] == pytest.approx(400)
+    assert quantities["never"]["value"] == "infinite"
+    assert quantities["each"]["value"] == [0.5, None, "infinite"]
+
+
+def test_lookup_suggests_the_nearest_name():
+    assert TABLE["gap"] == 0.125
+    with pytest.raises(UnknownNameError, match="did you mean 'gap'"):
+        TABLE["gep"]

@@ -1,0 +1,191 @@
+"""Draw the figures of docs/results from the rows that other benchmarks have left in benchmarks/out.
+
+    python benchmarks/figures.py growth        # time and memory of grouping, see grouping_scale.py
+    python benchmarks/figures.py likelihood    # regret against observations, likelihood_agents.py
+    python benchmarks/figures.py scales        # regret against the width scale, sl_ucrl.py scales
+
+`growth` runs the points that are missing, each in a process of its own so that peak memory is its
+own too: about 8 minutes on an idle machine.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from grid import interval, ratio_interval, read
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+OUT = Path("benchmarks/out")
+PER_OBSERVATION = 1_000
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+FIXED = 10_000
+STEPS = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
+COLUMNS = (
+    "observations",
+    "steps",
+    "distinct",
+    "groups",
+    "wrong",
+    "often",
+    "count",
+    "fit",
+    "memory",
+)
+
+
+def measure(size: int, steps: int) -> dict[str, str | float]:
+    """Run one case and read its line of the table."""
+    script = Path(__file__).with_name("grouping_scale.py")
+    command = [sys.executable, script, "--observations", str(size), "--steps", str(steps)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    cells = [cell.strip().replace(",", "") for cell in printed.splitlines()[-1].split("|")[1:-1]]
+    row: dict[str, str | float] = dict(zip(COLUMNS, cells, strict=True))
+    return row | {name: float(row[name]) for name in COLUMNS if name != "often"}
+
+
+def draw(axes: Axes, rows: list[dict[str, float]], along: str) -> None:
+    """Draw time (left scale) and memory (right scale) with the growth exponent of time."""
+    x = np.array([row[along] for row in rows])
+    seconds = np.array([row["count"] + row["fit"] for row in rows])
+    fit = np.array([row["fit"] for row in rows])
+    memory = np.array([row["memory"] for row in rows])
+    axes.loglog(x, seconds, "o-", color="#0072B2", label="counting and fit, seconds")
+    axes.loglog(x, fit, "s--", color="#56B4E9", label="fit alone, seconds")
+    axes.loglog(x, memory, "D-", color="#D55E00", label="peak memory, GB")
+    axes.loglog(x, seconds[-1] * x / x[-1], ":", color="#666666", label="linear")
+    axes.grid(alpha=0.3)
+
+
+def growth() -> Figure:
+    """Run what is missing and draw."""
+    path = OUT / "growth.jsonl"
+    rows = list(read(path)) if path.exists() else []
+    known = {(row["observations"], row["steps"]) for row in rows}
+    cases = [(size, size * PER_OBSERVATION) for size in SIZES] + [(FIXED, n) for n in STEPS]
+    for size, steps in dict.fromkeys(cases):
+        if (size, steps) in known:
+            continue
+        rows.append(measure(size, steps))
+        print(rows[-1], flush=True)
+        OUT.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+    rows.sort(key=lambda row: (row["observations"], row["steps"]))
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw(
+        left, [r for r in rows if r["steps"] == PER_OBSERVATION * r["observations"]], "observations"
+    )
+    left.set_xlabel(f"observations ({PER_OBSERVATION:,} steps for each)")
+    draw(right, [r for r in rows if r["observations"] == FIXED], "steps")
+    right.set_xlabel(f"steps ({FIXED:,} observations)")
+    left.legend(frameon=False)
+    return figure
+
+
+LOOKS = {  # colour, marker and line of each agent
+    "ucrl2": ("#D55E00", "s", "-"),
+    "sl-ucrl": ("#0072B2", "o", "-"),
+    "psrl": ("#E69F00", "^", "-"),
+    "lc-ucrl": ("#CC79A7", "v", "-"),
+    "oracle": ("#000000", "D", "--"),
+    "lc-psrl": ("#009E73", "P", "-"),
+    "oracle-psrl": ("#666666", "X", "--"),
+}
+TOLD = {"lc-ucrl": "oracle", "lc-psrl": "oracle-psrl"}
+
+
+def likelihood() -> Figure:
+    """Draw the regret of all agents, and of ours relative to who is told the states."""
+    paths = [OUT / f"likelihood-{part}.jsonl" for part in ("main", "psrl")]
+    rows = [row for path in paths if path.exists() for row in read(path)]
+    rows = [row for row in rows if row["steps"] == 10**6]
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    values = {}
+    for row in rows:
+        values.setdefault((row["agent"], row["observations"]), {})[row["seed"]] = row["gap_regret"]
+    for agent, (colour, marker, line) in LOOKS.items():
+        sizes = sorted(size for name, size in values if name == agent)
+        means = [interval(list(values[agent, size].values())) for size in sizes]
+        if not sizes:
+            continue
+        middle, low, high = zip(*means, strict=True)
+        left.loglog(sizes, middle, line, color=colour, marker=marker, label=agent)
+        left.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
+        if agent in TOLD:
+            pairs = []
+            for size in sizes:
+                mine, other = values[agent, size], values[TOLD[agent], size]
+                seeds = sorted(mine.keys() & other.keys())
+                pairs.append(ratio_interval([mine[s] for s in seeds], [other[s] for s in seeds]))
+            middle, low, high = zip(*pairs, strict=True)
+            label = f"{agent} / {TOLD[agent]}"
+            right.semilogx(sizes, middle, line, color=colour, marker=marker, label=label)
+            right.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
+    right.axhline(1.0, color="#000000", linestyle="--", linewidth=1)
+    right.set_ylim(0, None)
+    left.set_ylabel("regret after a million steps (sum of gaps)")
+    right.set_ylabel("relative to who is told the states")
+    for axes in (left, right):
+        axes.set_xlabel("observations Y of 5 hidden states")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+COLOURS = {
+    "ucrl2": "#D55E00",
+    "overlap alone": "#E69F00",
+    "sl-ucrl": "#0072B2",
+    "oracle": "#000000",
+}
+MARKERS = {"ucrl2": "s", "overlap alone": "^", "sl-ucrl": "o", "oracle": "D"}
+
+
+def scales() -> Figure:
+    """Draw one panel for each number of observations."""
+    rows = list(read(OUT / "sl-ucrl-scales.jsonl"))
+    sizes = sorted({row["observations"] for row in rows})
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(sizes), sharey=True))
+    for axes, size in zip(panels, sizes, strict=True):
+        for agent, colour in COLOURS.items():
+            mine = [r for r in rows if r["agent"] == agent and r["observations"] == size]
+            found = sorted({r["scale"] for r in mine})
+            means = np.array(
+                [interval([r["pseudo_regret"] for r in mine if r["scale"] == s]) for s in found]
+            )
+            axes.errorbar(
+                found,
+                means[:, 0],
+                [means[:, 0] - means[:, 1], means[:, 2] - means[:, 0]],
+                color=colour,
+                marker=MARKERS[agent],
+                capsize=3,
+                label=agent,
+            )
+        axes.set(xscale="log", yscale="log", title=f"Y = {size}", xlabel="scale of the widths")
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("pseudo-regret at 10^6 steps\n(mean, bootstrap 95%)")
+    panels[0].legend(fontsize=8)
+    return figure
+
+
+FIGURES = {"growth": growth, "likelihood": likelihood, "scales": scales}
+
+
+def main() -> None:
+    """Draw the figures that are named into docs/results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figures", nargs="+", choices=FIGURES)
+    for name in parser.parse_args().figures:
+        FIGURES[name]().savefig(f"docs/results/{name}.png", dpi=150)
+
+
+if __name__ == "__main__":
+    main()
