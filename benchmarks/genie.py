@@ -1,13 +1,26 @@
 """The genie: places each observation knowing the true model and all other labels.
 
+    python benchmarks/genie.py [--seeds N] [--steps N] [--observations Y ...]
+
+prints what the labels alone cost: the regret of a player who knows the transition law, the rewards,
+and for every observation the labels of all others. It believes in each label as Bayes' rule says
+(all states equally likely at first, each showing its observations equally often) and takes the
+action that is best on average, without exploring: later on that costs, so look at the first few
+visits. Regret is summed by gaps.
+
 It uses the truth, so it belongs to benchmarks only. What it does not know is how often the
 observation is shown by the state it is tried in; that is fitted, as it carries no information.
 """
 
+import argparse
+
 import numpy as np
+from grid import interval
 from numpy.typing import NDArray
 
 import romdp
+
+MARKS = (1_000, 2_000, 3_000, 4_000, 6_000, 10_000, 30_000)
 
 
 def genie_labels(world: romdp.ROMDP, counts: romdp.Counts) -> NDArray[np.int64]:
@@ -41,3 +54,52 @@ def misplaced(world: romdp.ROMDP, counts: romdp.Counts) -> int:
     """Count the observations met at least once that the genie places wrongly."""
     met = (counts.visits.sum(axis=1) > 0) | (np.asarray(counts.matrix().sum(axis=0)).ravel() > 0)
     return int(np.count_nonzero(met & (genie_labels(world, counts) != world.labels)))
+
+
+def label_cost(observations: int, seed: int, steps: int) -> list[float]:
+    """Play once; returns the regret at each of the marks."""
+    from likelihood_agents import gaps  # which imports this file
+
+    world = romdp.worlds.random_romdp(5, 4, observations, seed=seed)
+    hidden, rng = world.hidden, np.random.default_rng(seed)
+    worth = hidden.reward + hidden.transition @ hidden.bias
+    gap = gaps(hidden)
+    move, paid, unpaid = (
+        np.log(np.maximum(law, 1e-300))
+        for law in (hidden.transition, hidden.reward, 1.0 - hidden.reward)
+    )
+    ladder = hidden.transition.cumsum(axis=2)
+    shown = world.emission.cumsum(axis=1)
+    belief = np.zeros((observations, hidden.n_states))  # logs
+    state, seen, lost, curve = 0, int(np.flatnonzero(world.labels == 0)[0]), 0.0, []
+    for step in range(1, steps + 1):
+        weight = np.exp(belief[seen] - belief[seen].max())
+        action = int(np.argmax(weight @ worth))
+        lost += gap[state, action]
+        pays = rng.random() < hidden.reward[state, action]
+        following = int(np.searchsorted(ladder[state, action], rng.random()))
+        next_seen = int(np.searchsorted(shown[following], rng.random()))
+        belief[seen] += (paid if pays else unpaid)[:, action] + move[:, action, following]
+        belief[next_seen] += move[state, action]
+        state, seen = following, next_seen
+        if step in MARKS:
+            curve.append(lost)
+    return curve
+
+
+def main() -> None:
+    """Print the mean regret and its interval at each mark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=MARKS[-1])
+    parser.add_argument("--observations", type=int, nargs="*", default=[300, 1000, 3000])
+    arguments = parser.parse_args()
+    for y in arguments.observations:
+        curves = np.array([label_cost(y, seed, arguments.steps) for seed in range(arguments.seeds)])
+        for mark, column in zip(MARKS, curves.T, strict=False):
+            mean, low, high = interval(column.tolist())
+            print(f"Y = {y:,}, {mark:>6,} steps: {mean:.0f} [{low:.0f}, {high:.0f}]", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ that were visited at least 20 times.
 
     python benchmarks/grouping_scale.py                        # up to Y = 10,000, 10^7 steps
     python benchmarks/grouping_scale.py --observations 100000 --steps 1e8
+    python benchmarks/grouping_scale.py --share    # grouping within runs of 10^6 steps at Y = 300
 """
 
 import argparse
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import romdp
 from romdp.clustering.likelihood import Likelihood
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -81,6 +83,31 @@ def measure(size: int, steps: int, states: int, actions: int, seed: int) -> Fit:
     )
 
 
+def share(observations: int = 300, seeds: int = 3) -> None:
+    """Time every regrouping of LC-UCRL and LC-PSRL in runs of 10^6 steps."""
+    spent: list[float] = []
+    regroup = Likelihood.regroup
+
+    def timed(*args: object) -> Partition:
+        begin = time.perf_counter()
+        found = regroup(*args)
+        spent.append(time.perf_counter() - begin)
+        return found
+
+    Likelihood.regroup = timed
+    romdp.play(romdp.LCPSRL(), random_romdp(5, 4, 30, seed=0), 2_000, seed=0)
+    for make in (lambda: romdp.LCUCRL(romdp.Hoeffding(0.1)), romdp.LCPSRL):
+        rows = []
+        for seed in range(seeds):
+            world = random_romdp(5, 4, observations, seed=seed)
+            spent.clear()
+            begin = time.perf_counter()
+            run = romdp.play(make(), world, 1_000_000, seed=seed)
+            rows.append((sum(spent), len(spent), time.perf_counter() - begin))
+        grouping, times, total = np.mean(rows, axis=0)
+        print(f"{run.agent}: {grouping:.2f} s in {times:.0f} regroupings, of {total:.2f} s in all")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--observations", type=float, nargs="+", default=[1e3, 3e3, 1e4])
@@ -88,7 +115,11 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=50)
     parser.add_argument("--actions", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--share", action="store_true", help="within runs of 10^6 steps")
     options = parser.parse_args()
+    if options.share:
+        share()
+        return
     print("| Y | steps | distinct | groups | wrong | wrong, 20+ visits | counting s | fit s | GB |")
     print("|---|---|---|---|---|---|---|---|---|")
     for size in map(int, options.observations):

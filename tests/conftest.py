@@ -7,13 +7,24 @@ from hypothesis import settings
 settings.register_profile("romdp", deadline=None, derandomize=True)
 settings.load_profile("romdp")
 
-# Folders whose tests run whole commands, draw figures or start processes.
-SLOW_FOLDERS = {"experiments", "reports"}
+# Folders whose tests run whole commands, draw figures, start processes or damage files.
+SLOW_FOLDERS = {"experiments", "reports", "fuzz"}
+
+# Of two workers one begins with the docs and the other with kernels that the docs do not use, so
+# that a fresh clone compiles each kernel once. Files that take long come next, lest one worker
+# waits for the other at the end.
+FIRST = ("test_docs.py", "planning", "exact", "test_scripts.py", "cli", "playing", "logs")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave whole folders out of `make quick`."""
+    """Leave whole folders out of `make quick`, and begin with what takes longest."""
     for item in items:
         if item.path.parent.name in SLOW_FOLDERS and "tests" in item.path.parts:
             item.add_marker(pytest.mark.slow)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    places = [item.path.name] + ([item.path.parent.name] if "tests" in item.path.parts else [])
+    return min((FIRST.index(place) for place in places if place in FIRST), default=len(FIRST))

@@ -1,7 +1,16 @@
+"""Codes of vectors, and the moments that directions are found from."""
+
+import itertools
+
 import numpy as np
+import pytest
 from encoding_worlds import chain
 
+from romdp.core.errors import StorageError
 from romdp.encoding.codebook import Codebook, codes_apart, k_means, lead
+from romdp.encoding.directions import action_directions, mean_and_scale, whitening
+from romdp.encoding.moments import Moments
+from romdp.encoding.views import count_moments
 
 
 def plain_lead(vectors, radius, slack, most):
@@ -68,3 +77,71 @@ def test_a_grown_codebook_knows_one_vector_more():
     assert not book.covers(*book.nearest(far)).any()
     assert book.grown(far[0]).covers(*book.grown(far[0]).nearest(far)).all()
     assert not k_means(np.random.default_rng(0).random((30, 2)), 3, np.random.default_rng(0)).grows
+
+
+def moments_of(seen, seed=0):
+    return count_moments(seen.steps, None, np.random.default_rng(seed))
+
+
+def test_moments_of_two_blocks_are_those_of_both():
+    seen = chain(600, n_noise=2)
+    whole, halves = Moments(6, 2), Moments(6, 2)
+    known, ended = np.ones(599, bool), np.zeros(599, bool)
+    known[10], ended[10] = False, True
+    before, after = seen.vectors[:-1], seen.vectors[1:]
+    for moments, cuts in ((whole, [0, 599]), (halves, [0, 250, 599])):
+        for low, high in itertools.pairwise(cuts):
+            rows = slice(low, high)
+            moments.add(
+                *(before[rows], seen.actions[:-1][rows], seen.rewards[:-1][rows], after[rows]),
+                *(known[rows], ended[rows], np.random.default_rng(0)),
+            )
+    assert whole.count == halves.count
+    np.testing.assert_array_equal(whole.steps[0], halves.steps[0])
+    for one, two in zip(mean_and_scale(whole), mean_and_scale(halves), strict=True):
+        np.testing.assert_allclose(one, two)
+    np.testing.assert_allclose(
+        np.abs(whitening(whole).matrix), np.abs(whitening(halves).matrix), rtol=1e-6
+    )
+
+
+def test_whitened_vectors_have_covariance_one():
+    seen = chain(5000, n_noise=3, rotate=True)
+    white = whitening(moments_of(seen))(seen.vectors)
+    covariance = np.cov(white.T)
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-9)
+    assert (np.diag(covariance) <= 1.001).all()  # the ridge takes a little off small ones
+    assert np.diag(covariance)[0] > 0.99
+
+
+def test_a_constant_column_is_dropped_by_whitening():
+    seen = chain(500)
+    seen.vectors = np.hstack([seen.vectors, np.full((500, 1), 7.0)])
+    assert np.isfinite(whitening(moments_of(seen)).matrix).all()
+
+
+def test_directions_are_those_that_actions_move_and_not_the_noise():
+    seen = chain(8000, n_noise=6, rotate=True)
+    found = action_directions(moments_of(seen), whitening(moments_of(seen)))
+    assert 2 <= found.rank <= 4
+    shown = found.map(seen.vectors)
+    centered = np.eye(4)[seen.states] - np.eye(4)[seen.states].mean(axis=0)
+    fit, *_ = np.linalg.lstsq(centered, shown, rcond=None)
+    explained = 1 - ((shown - centered @ fit) ** 2).sum() / (shown**2).sum()
+    assert explained > 0.7  # the noise has no part in them
+
+
+def test_where_actions_do_nothing_there_is_no_direction():
+    rng = np.random.default_rng(5)  # a false alarm has a chance of a few per cent
+    seen = chain(4000, n_noise=4)
+    seen.actions, seen.rewards = rng.integers(2, size=4000), np.zeros(4000)
+    assert action_directions(moments_of(seen), whitening(moments_of(seen))).rank == 0
+
+
+def test_moments_survive_a_file():
+    moments = moments_of(chain(300))
+    again = Moments.from_arrays(moments.arrays())
+    np.testing.assert_array_equal(again.cross, moments.cross)
+    assert again.count == moments.count
+    with pytest.raises(StorageError, match="damaged"):
+        Moments.from_arrays({**moments.arrays(), "cross": np.zeros(3)})

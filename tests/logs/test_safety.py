@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from walks import GOAL, true_value, walk
+from plain_logs import GOAL, true_value, walk
 
 import romdp
 from romdp.core.errors import InvalidInputError

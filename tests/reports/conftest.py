@@ -1,8 +1,7 @@
 """What the tests of the reports share: one small experiment, played once."""
 
 import pytest
-from browsing import problems, resize, start
-from report_cases import make_run_directory
+from report_cases import make_run_directory, problems, resize, start
 
 from romdp.reports.reading import read_results
 

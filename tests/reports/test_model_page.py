@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from browsing import problems, resize
+from report_cases import problems, resize
 from test_shell import Reader
 from typer.testing import CliRunner
 

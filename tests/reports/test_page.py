@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from browsing import resize
-from report_cases import change_runs, make_groupings, make_record, make_run_directory
+from report_cases import change_runs, make_groupings, make_record, make_run_directory, resize
 
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.core.storage import read_json

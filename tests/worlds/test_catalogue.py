@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 import gymnasium
+import icu_sepsis  # noqa: F401 - registers its environments
+import minigrid  # noqa: F401 - registers its environments
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
