@@ -36,8 +36,11 @@ def html(model: "LatentModel") -> str:
 
 
 def _title(model: "LatentModel") -> str:
+    seen = f"{model.n_observations:,} observations"
+    if model.decoder is not None:
+        seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
     return (
-        f"{count(model.n_states, 'hidden state')} behind {model.n_observations:,} observations "
+        f"{count(model.n_states, 'hidden state')} behind {seen} "
         f"({model.n_rows:,} rows, {count(model.n_episodes, 'episode')}, "
         f"{count(model.n_actions, 'action')}), "
         f"found by {model.method}"
@@ -59,7 +62,8 @@ def _order(model: "LatentModel") -> list[int]:
 
 
 def _state_rows(model: "LatentModel") -> list[list[str]]:
-    rows = [["state", "share", "observations", "typical", "best action", "pays", "leads to"]]
+    names = ["observations", "typical"] if model.decoder is None else []  # a vector has no name
+    rows = [["state", "share", *names, "best action", "pays", "leads to"]]
     states = np.arange(model.n_states)
     laws = model.mdp.transition[states, model.policy]
     for s in _order(model):
@@ -69,14 +73,18 @@ def _state_rows(model: "LatentModel") -> list[list[str]]:
             [
                 str(s),
                 f"{model.share[s]:.1%}",
-                f"{model.partition.sizes[s]:,}",
-                ", ".join(one_line(name, 12) for name in model.typical(s, 3)),
+                *([] if model.decoder is not None else _members(model, s)),
                 one_line(model.action_names[best], _NAME),
                 f"{model.rewards[s, best]:.4g}" if model.reward_range else "-",
                 ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),
             ]
         )
     return rows
+
+
+def _members(model: "LatentModel", state: int) -> list[str]:
+    typical = ", ".join(one_line(name, 12) for name in model.typical(state, 3))
+    return [f"{model.partition.sizes[state]:,}", typical]
 
 
 def _more_states(model: "LatentModel") -> list[str]:
