@@ -2,8 +2,9 @@
 
 python benchmarks/sl_ucrl.py PART [--out DIR] [--workers N]
 
-PART is one of: ablation (each part of SL-UCRL alone, in pairs and together), stress (`Homogeneity`
-in worlds where it might merge falsely), main (10^6 steps, scale 0.1), long (10^7 steps), full-scale
+PART is one of: ablation (each part of SL-UCRL alone, in pairs and together, with the paper's sets
+times 0.1), sets-that-hold (the same with `TimeUniform`), stress (`Homogeneity` in worlds where it
+might merge falsely), main (10^6 steps, scale 0.1), long (10^7 steps), full-scale
 (scale 1, 10^8 steps), scales (how the results depend on the scale), hard (emission concentration
 1), random-mdps, two-phase, cost (calls and time of the planner).
 """
@@ -18,25 +19,27 @@ import numpy as np
 from grid import interval, ratio_interval, run_all, score
 
 import romdp
-from romdp import Hoeffding
+from romdp import Hoeffding, TimeUniform
 
 STATES, ACTIONS = 5, 4
 
 
-def make_agent(name: str, world: romdp.ROMDP, scale: float) -> romdp.Agent:
-    """Make an agent by its name in this benchmark."""
-    sets = Hoeffding(scale)
+def make_agent(name: str, world: romdp.ROMDP, scale: float | None) -> romdp.Agent:
+    """Make an agent by its name in this benchmark; without a scale its sets are `TimeUniform`."""
+    sets = TimeUniform() if scale is None else Hoeffding(scale)
     known = world.n_states
     paper = romdp.Spectral.paper
-    optimism = romdp.Optimism(sets), romdp.Doubling()
+    optimism = romdp.Optimism(sets), romdp.Oracle([0], confidence=sets).stopping
+    alone = romdp.Optimism(sets), romdp.Doubling()  # the spectral step reads one epoch
     told = romdp.Homogeneity(n_states=known), romdp.Spectral(n_states=known)
     overlap = romdp.Overlap(known, sets)
     makers = {
         "homogeneity": lambda: romdp.Agent(romdp.Homogeneity(), *optimism),
-        "spectral": lambda: romdp.Agent(romdp.Spectral(), *optimism),
+        "spectral": lambda: romdp.Agent(romdp.Spectral(), *alone),
         "homogeneity + overlap": lambda: romdp.Agent(romdp.Chain(told[0], overlap), *optimism),
-        "spectral + overlap": lambda: romdp.Agent(romdp.Chain(told[1], overlap), *optimism),
+        "spectral + overlap": lambda: romdp.Agent(romdp.Chain(told[1], overlap), *alone),
         "ucrl2": lambda: romdp.UCRL2(sets),
+        "ucrl3": romdp.UCRL3,
         "oracle": lambda: romdp.Oracle(world.labels, confidence=sets),
         "sl-ucrl": lambda: romdp.SLUCRL(known, sets),
         "sl-ucrl, paper's counting": lambda: romdp.SLUCRL(known, sets, counting="paper"),
@@ -74,6 +77,17 @@ ABLATION = (
     "sl-ucrl-paper",
     "the same, unchecked",
 )
+HOLDING = (
+    "homogeneity",
+    "spectral",
+    "sl-ucrl, X unknown",
+    "sl-ucrl",
+    "homogeneity + overlap",
+    "overlap",
+    "spectral + overlap",
+    "ucrl3",
+    "oracle",
+)
 STRESS = ("alike by rows", "alike by rows and columns", "X = 2", "X = 10", "even", "uneven")
 FIRST_SEED = 20_000  # nothing was tuned on worlds from here on
 
@@ -97,7 +111,7 @@ def stress_world(kind: str, observations: int, seed: int) -> romdp.ROMDP:
 
 
 def measure(
-    agent: str, world: str, observations: int, seed: int, steps: int, scale: float
+    agent: str, world: str, observations: int, seed: int, steps: int, scale: float | None
 ) -> dict[str, Any]:
     """Play one case."""
     if world in STRESS:
@@ -174,7 +188,8 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
             for world in STRESS
             for y in (15, 30)
         ]
-    if part == "ablation":
+    if part in ("ablation", "sets-that-hold"):
+        agents, scale = (ABLATION, 0.1) if part == "ablation" else (HOLDING, None)
         return [
             {
                 "agent": agent,
@@ -182,9 +197,9 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
                 "observations": y,
                 "seed": seed,
                 "steps": 10**6,
-                "scale": 0.1,
+                "scale": scale,
             }
-            for agent in ABLATION
+            for agent in agents
             for seed in range(FIRST_SEED, FIRST_SEED + n_seeds)
             for y in (10, 20, 30)
         ]
@@ -227,14 +242,16 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> None:
     """Print one line for each agent, size and scale."""
-    keys = sorted({(row["scale"], row["observations"]) for row in rows})
+    keys = sorted({(row["scale"] or 0.0, row["observations"]) for row in rows})
     agents = list(dict.fromkeys(row["agent"] for row in rows))
     print(
         "scale    Y  agent                       exact  false merges  groups  exact from (median)"
         "  pseudo-regret [95%]              relative to ucrl2 [95%]   seconds"
     )
     for scale, size in keys:
-        part = [row for row in rows if row["scale"] == scale and row["observations"] == size]
+        part = [
+            row for row in rows if (row["scale"] or 0.0) == scale and row["observations"] == size
+        ]
         base = {row["seed"]: row["regret"] for row in part if row["agent"] == "ucrl2"}
         for agent in agents:
             mine = sorted((row for row in part if row["agent"] == agent), key=lambda r: r["seed"])
@@ -249,7 +266,8 @@ def table(rows: list[dict[str, Any]]) -> None:
             times = [row["exact_from"] for row in mine if row["exact_from"] is not None]
             when = f"{np.median(times):,.0f}" if times else "-"
             print(
-                f"{scale:>5g} {size:>4}  {agent:<26} {sum(r['exact'] for r in mine):>3}/{len(mine)}"
+                f"{scale or 'hold':>5} {size:>4}  {agent:<26}"
+                f" {sum(r['exact'] for r in mine):>3}/{len(mine)}"
                 f"  {sum(not r['refines'] for r in mine):>12}"
                 f"  {np.mean([r['groups'] for r in mine]):>6.1f}  {when:>19}"
                 f"  {mean:>9,.0f} [{low:,.0f}, {high:,.0f}]".ljust(116)

@@ -47,6 +47,8 @@ def test_recipes_pass_on_every_argument():
         spaced, Optimism(sets, 0.1), Doubling(), name="lc-ucrl"
     )
     assert romdp.LCUCRL(delta=0.2).planner == Optimism(uniform, 0.2)
+    for agent in (romdp.LCUCRL(), romdp.SLUCRL(3), romdp.Oracle(LABELS)):
+        assert agent.stopping == Doubling(growth=1.25)  # the paper's rule goes with its sets
     assert romdp.LCPSRL(2.0, "normal", n_states=3, growth=1.44) == Agent(
         spaced, Posterior(2.0, "normal"), Doubling.frequent(), name="lc-psrl"
     )

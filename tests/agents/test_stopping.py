@@ -154,7 +154,8 @@ def test_posterior_epochs_end_as_those_of_tsde(agent, labels, power):
 
 def test_the_paper_ends_an_epoch_as_soon_as_a_count_doubles():
     steps = 2000
-    playing = romdp.epochs(romdp.Oracle(WORLD.labels), WORLD, steps, SEED)
+    agent = romdp.Oracle(WORLD.labels, confidence=romdp.Hoeffding())
+    playing = romdp.epochs(agent, WORLD, steps, SEED)
     tables = [playing.state.table.copy() for _ in playing]
     place = Stream(WORLD, SEED)
     counts = np.zeros((WORLD.n_states, WORLD.n_actions), int)

@@ -73,7 +73,9 @@ class Homogeneity:
     What ``delta`` does not cover: hidden states whose difference, added over all views, is below
     ``resolution`` times the typical one may be merged; so may states that differ only under an
     action that was hardly tried there. The chi-square laws hold for many samples, and the level is
-    shared among groups rather than among pairs: this is a calibrated test, not a theorem.
+    shared among groups rather than among pairs: this is a calibrated test, not a theorem. It takes
+    no confidence sets: two groups whose `TimeUniform` intervals exclude each other differ so much
+    that a view objects long before.
 
     Examples
     --------

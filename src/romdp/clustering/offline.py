@@ -19,17 +19,16 @@ from romdp.data.triples import Triples
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.steps import Steps, following_rows
 from romdp.encoding.views import apply_features
-from romdp.planning.confidence import Hoeffding
+from romdp.planning.timeuniform import TimeUniform
 
 _MANY = 1000  # observations
 _REPEATED = 0.05  # share of steps whose observation must occur again for a grouping to be tried
-_WIDTHS = Hoeffding(scale=0.1)  # at full width nothing separates before millions of steps
 
 
 def _overlap(n_states: int | None) -> Clusterer:
     if n_states is None:
         raise InvalidInputError('method="overlap" needs the number of hidden states: n_states')
-    return Overlap(n_states, _WIDTHS)
+    return Overlap(n_states, TimeUniform())
 
 
 METHODS: dict[str, Callable[[int | None], Clusterer]] = {
@@ -75,8 +74,8 @@ def cluster(
         ``"likelihood"`` (ours: needs the least data, any behaviour);
         ``"tensor"`` or ``"matrix"`` (`alg:spectral.learning` with our rank and bound: assumes
         one fixed policy throughout, groups only what it is sure of);
-        ``"overlap"`` (the paper's minimal clustering, with its widths times 0.1: all or
-        nothing); or any object like `Clusterer`.
+        ``"overlap"`` (the paper's minimal clustering inside `TimeUniform` sets: all or
+        nothing, for up to a few thousand observations); or any object like `Clusterer`.
     n_states
         The number of hidden states, if known: the number of groups for ``"likelihood"``, the
         rank for ``"tensor"`` and ``"matrix"``; ``"overlap"`` cannot do without it.
