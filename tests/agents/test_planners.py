@@ -51,6 +51,31 @@ def test_normal_rewards_have_the_posterior_mean_and_variance():
     assert mean[0, 1] == 0.5
 
 
+def test_pairs_below_the_floor_count_with_a_part_of_their_tries():
+    """Of n tries below m = floor log(t), n^2 / m count; the counts are 4, 0, 9 and 2."""
+    level = np.log(1000)
+    counted = VISITS * np.minimum(1, VISITS / level)
+    assert counted[1, 0] == 9
+    assert counted[0, 0] < 4
+    sums = COUNTS.reward_sums * np.minimum(1, VISITS / level)
+    tiled = Counts(
+        np.tile(VISITS, (20_000, 1)),
+        scipy.sparse.csr_array((80_000, 40_000), dtype=np.int64),
+        np.tile(COUNTS.reward_sums, (20_000, 1)),
+        np.tile(COUNTS.reward_squares, (20_000, 1)),
+    )
+    planner, rng = Posterior(1.0, "beta"), np.random.default_rng(0)
+    rewards = planner.draw_rewards(tiled, rng, 1000).reshape(-1, 2, 2)
+    check_mean(rewards, (1 + sums) / (2 + counted))
+    laws = np.array([planner.draw_transitions(COUNTS, rng, 1000) for _ in range(5000)])
+    moves = COUNTS.transitions * np.minimum(1, VISITS / level)[..., None]
+    check_mean(laws, (moves + 0.5) / (moves.sum(-1, keepdims=True) + 1))
+    # Moves that are seen to be certain are not doubted again.
+    certain = Counts(np.full((30, 1), 5), 5 * np.eye(30, dtype=int)[:, None], *np.zeros((2, 30, 1)))
+    drawn = Posterior().draw_transitions(certain, rng, 1000)
+    assert drawn[np.arange(30), 0, np.arange(30)].mean() > 0.99
+
+
 def test_reward_sums_that_rounding_pushed_out_are_clipped():
     counts = Counts([[3]], [[[3]]], [[3.0]], [[3.0]])
     counts.reward_sums.setflags(write=True)
@@ -63,8 +88,8 @@ def test_a_plan_is_the_best_one_for_the_world_that_was_drawn():
     planner = Posterior(1.0, "beta")
     plan = planner.plan(COUNTS, 400, np.random.default_rng(7))
     rng = np.random.default_rng(7)
-    laws = planner.draw_transitions(COUNTS, rng)
-    rewards = planner.draw_rewards(COUNTS, rng)
+    laws = planner.draw_transitions(COUNTS, rng, 400)
+    rewards = planner.draw_rewards(COUNTS, rng, 400)
     mdp = romdp.MDP(laws, rewards)
     assert plan.converged
     assert abs(plan.gain - mdp.gain) <= 0.01 / 2 + 1e-12  # the precision is min(0.01, 1/sqrt(t))
@@ -76,8 +101,8 @@ def test_the_precision_of_the_posterior_plan(t, precision):
     plan = Posterior(1.0, "beta").plan(COUNTS, t, np.random.default_rng(1))
     rng = np.random.default_rng(1)
     laws, rewards = (
-        Posterior(1.0, "beta").draw_transitions(COUNTS, rng),
-        Posterior(1.0, "beta").draw_rewards(COUNTS, rng),
+        Posterior(1.0, "beta").draw_transitions(COUNTS, rng, t),
+        Posterior(1.0, "beta").draw_rewards(COUNTS, rng, t),
     )
     twin = value_iteration(laws, rewards, precision)
     assert (plan.gain, plan.sweeps) == (twin.gain, twin.sweeps)

@@ -20,7 +20,7 @@ def test_every_recipe_is_an_agent():
         Singletons(), Optimism(sets, 0.1), Doubling(eager=False), name="ucrl2"
     )
     assert romdp.PSRL(2.0, "normal") == Agent(
-        Singletons(), Posterior(2.0, "normal"), Doubling(grow=1), name="psrl"
+        Singletons(), Posterior(2.0, "normal", floor=0.0), Doubling(grow=1), name="psrl"
     )
     assert romdp.Oracle(LABELS, confidence=sets, delta=0.1) == Agent(
         Known(LABELS), Optimism(sets, 0.1), Doubling(), name="oracle"

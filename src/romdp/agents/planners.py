@@ -1,6 +1,7 @@
 """What to do, given the counts on the groups? Optimism, or a draw from the posterior."""
 
 from dataclasses import dataclass, field
+from math import log
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.iteration import outcomes, precision_at
 from romdp.planning.priors import RewardPrior, learn_weight
 from romdp.planning.rows import discounted_iteration
-from romdp.planning.sampling import draw_dense, draw_sparse
+from romdp.planning.sampling import counted_share, draw_dense, draw_sparse
 
 _FINE = 0.1  # rewards of many sizes: the small ones, such as the cost of a step, matter too
 _SWEEPS = 100  # of a plan in a world drawn from a learned prior; else and one for each group
@@ -105,9 +106,18 @@ class Posterior:
         ``"beta"`` or ``"normal"``; None: learned.
     objective
         What is good; see `Optimism`.
+    floor
+        A pair that was tried n times, less than ``m = floor * log(t)`` by step t, counts with
+        ``n^2 / m`` tries instead of n. 0: every pair counts in full.
 
     Notes
     -----
+    The floor is for the tail. Without it about one run in a hundred loses ten times the median: the
+    best action of a state fails in its first few tries, the posterior is then as good as certain
+    that it is bad, and it is drawn again only after very many epochs. With the floor this is
+    corrected after a few more tries. Where the prior weighs less than one try, because transitions
+    or rewards are seen to be certain, m is lower by that factor: nothing is tried again in vain.
+
     The sampled world is solved to the precision ``min(0.01, 1 / sqrt(t))``. A draw takes time
     linear in the number of transitions seen: a Dirichlet law of prior plus counts is a mixture
     of one on the transitions seen and one of the prior alone, and the latter is drawn stick by
@@ -117,10 +127,12 @@ class Posterior:
     prior: float | None = None
     rewards: Literal["beta", "normal"] | None = None
     objective: ObjectiveLike | None = None
+    floor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.prior is not None:
             real_number(self.prior, "prior", 0, open_low=True)
+        real_number(self.floor, "floor", 0)
         if self.rewards is not None:
             choice(self.rewards, "rewards", ("beta", "normal"))
         object.__setattr__(self, "objective", parse_optional(self.objective))
@@ -136,13 +148,11 @@ class Posterior:
         """Draw a world and return its best plan."""
         goal = goal_of(self)
         precision = min(0.01, precision_at(t, goal))
-        laws = self.draw_transitions(counts, rng)
-        if self.rewards is None:
-            prior = RewardPrior.learn(counts, goal.zero_reward)
-            rewards = prior.draw(counts, rng, at_stake=counts.ends is not None)
+        laws = self.draw_transitions(counts, rng, t)
+        prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
+        rewards = self._draw_rewards(counts, rng, prior, t)
+        if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
-        else:
-            rewards = self.draw_rewards(counts, rng)
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.
         most = _SWEEPS + counts.n_observations if self.prior is None else MAX_SWEEPS
@@ -167,25 +177,39 @@ class Posterior:
         return counts.reward_means
 
     def draw_transitions(
-        self, counts: Counts, rng: np.random.Generator
+        self, counts: Counts, rng: np.random.Generator, t: int = 1
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
         transitions = counts.transitions
-        if isinstance(transitions, np.ndarray) and not _is_thin(transitions):
-            moves = outcomes(counts, goal_of(self))
-            return draw_dense(moves, self._weight(moves), rng)
-        moves = outcomes(counts.sparse(), goal_of(self))
-        return draw_sparse(moves, self._weight(moves), rng)
+        dense = isinstance(transitions, np.ndarray) and not _is_thin(transitions)
+        moves: Any = outcomes(counts if dense else counts.sparse(), goal_of(self))
+        weight = learn_weight(moves) if self.prior is None else self.prior
+        share = counted_share(counts.visits, self.floor * min(1.0, weight) * log(t))
+        if dense:
+            return draw_dense(moves * share[..., None], weight, rng)
+        each = np.repeat(share.ravel(), np.diff(moves.indptr))
+        moves = scipy.sparse.csr_array(
+            (moves.data * each, moves.indices, moves.indptr), moves.shape
+        )
+        return draw_sparse(moves, weight, rng)
 
-    def _weight(self, moves: Any) -> float:
-        return learn_weight(moves) if self.prior is None else self.prior
-
-    def draw_rewards(self, counts: Counts, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw_rewards(
+        self, counts: Counts, rng: np.random.Generator, t: int = 1
+    ) -> NDArray[np.float64]:
         """Draw a mean reward for every pair."""
-        if self.rewards is None:
-            prior = RewardPrior.learn(counts, goal_of(self).zero_reward)
-            return prior.draw(counts, rng, at_stake=counts.ends is not None)
-        visits, sums = counts.visits, np.clip(counts.reward_sums, 0.0, counts.visits)
+        zero = goal_of(self).zero_reward
+        prior = RewardPrior.learn(counts, zero) if self.rewards is None else None
+        return self._draw_rewards(counts, rng, prior, t)
+
+    def _draw_rewards(
+        self, counts: Counts, rng: np.random.Generator, prior: RewardPrior | None, t: int
+    ) -> NDArray[np.float64]:
+        floor = self.floor * log(t)
+        if prior is not None:
+            return prior.draw(counts, rng, at_stake=counts.ends is not None, floor=floor)
+        share = counted_share(counts.visits, floor)
+        visits = share * counts.visits
+        sums = share * np.clip(counts.reward_sums, 0.0, counts.visits)
         if self.rewards == "beta":
             return rng.beta(1.0 + sums, 1.0 + visits - sums)
         return rng.normal((0.5 + sums) / (1.0 + visits), 0.5 / np.sqrt(1.0 + visits))

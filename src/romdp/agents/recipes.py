@@ -85,7 +85,7 @@ def PSRL(  # noqa: N802 - the name of an agent
     objective
         What is good; see `UCRL2`.
     """
-    planner = Posterior(prior, rewards, objective)
+    planner = Posterior(prior, rewards, objective, floor=0.0)
     return Agent(Singletons(), planner, Doubling(grow=1), name="psrl")
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from romdp.data.counts import Counts
 from romdp.planning.backup import Floats
+from romdp.planning.sampling import counted_share
 
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 4.0  # of the Dirichlet prior of a pair
 _FIRST_WEIGHT = 0.1  # as long as no pair was tried twice
@@ -113,22 +114,34 @@ class RewardPrior:
         mean = (counts.reward_sums + doubt * self.mean) / (n + doubt)
         return mean, noise / (n + doubt)
 
-    def draw(self, counts: Counts, rng: np.random.Generator, *, at_stake: bool = False) -> Floats:
+    def draw(
+        self,
+        counts: Counts,
+        rng: np.random.Generator,
+        *,
+        at_stake: bool = False,
+        floor: float = 0.0,
+    ) -> Floats:
         """Draw a mean reward for every pair.
 
         A pair that was never tried is given the reward of one that was; sometimes, and the less
         often the more were tried, one that none has paid yet. Where nothing else makes a
         difference, pairs that were tried less are a little better, and much better as long as
-        nothing is ``at_stake``: while all rewards were the same and nothing ended.
+        nothing is ``at_stake``: while all rewards were the same and nothing ended. Pairs that were
+        tried less than ``floor`` times, or less where rewards are certain, count with a part of
+        their visits (`counted_share`).
         """
         tried = counts.visits > 0
         if self.binary:
             a, b = self._beta()
             sums = np.clip(counts.reward_sums, 0.0, counts.visits)
-            drawn = rng.beta(a + sums, b + counts.visits - sums)
+            share = counted_share(counts.visits, floor * min(1.0, a + b))
+            drawn = rng.beta(a + share * sums, b + share * (counts.visits - sums))
         else:
             mean, variance = self._normal(counts)
-            drawn = rng.normal(mean, np.sqrt(variance))
+            weight = self.noise / max(self.spread**2, _ROUNDING)  # of the prior, in visits
+            share = counted_share(counts.visits, floor * min(1.0, weight))
+            drawn = rng.normal(mean, np.sqrt(variance / share))
             pool = drawn[tried]
             new = np.flatnonzero(~tried)
             if new.size and pool.size:

@@ -1,5 +1,7 @@
 """Draws of transition laws from their Dirichlet posterior, dense and sparse."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
@@ -11,20 +13,22 @@ _MOST_STICKS = 64
 
 
 def draw_dense(
-    transitions: NDArray[np.int64], prior: float, rng: np.random.Generator
+    transitions: NDArray[Any], prior: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S).
 
-    Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate.
+    Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate. Counts need not
+    be whole numbers.
     """
     n_states = transitions.shape[-1]
     laws = np.zeros(transitions.shape)
-    _draw_rows(transitions.reshape(-1, n_states), prior, rng, laws.reshape(-1, n_states))
+    counts = np.ascontiguousarray(transitions, np.float64).reshape(-1, n_states)
+    _draw_rows(counts, prior, rng, laws.reshape(-1, n_states))
     return laws
 
 
 def draw_sparse(
-    transitions: "scipy.sparse.csr_array[np.int64, tuple[int, int]]",
+    transitions: "scipy.sparse.csr_array[Any, tuple[int, int]]",
     prior: float,
     rng: np.random.Generator,
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
@@ -37,14 +41,32 @@ def draw_sparse(
     """
     n_rows, n_states = transitions.shape
     indptr, indices, data = _draw(
-        transitions.indptr, transitions.indices, transitions.data, n_states, prior, rng
+        transitions.indptr,
+        transitions.indices,
+        transitions.data.astype(np.float64),
+        n_states,
+        prior,
+        rng,
     )
     return scipy.sparse.csr_array((data, indices, indptr), shape=(n_rows, n_states))
 
 
+def counted_share(visits: NDArray[np.int64], enough: float) -> NDArray[np.float64]:
+    """Return the share of its visits that each pair counts with: all of them from ``enough`` on.
+
+    Examples
+    --------
+    >>> counted_share(np.array([[0, 1], [4, 9]]), enough=8.0)
+    array([[1.   , 0.125],
+           [0.5  , 1.   ]])
+    """
+    share: NDArray[np.float64] = np.minimum(1.0, visits / max(enough, 1.0))
+    return np.where(visits > 0, share, 1.0)
+
+
 @kernel
 def _draw_rows(
-    counts: NDArray[np.int64],
+    counts: NDArray[np.float64],
     prior: float,
     rng: np.random.Generator,
     laws: NDArray[np.float64],
@@ -53,17 +75,17 @@ def _draw_rows(
     columns = np.empty(_MOST_STICKS, np.int64)
     chances = np.empty(_MOST_STICKS)
     for row in range(n_rows):
-        visits = 0
+        visits = 0.0
         total = 0.0
         for column in range(n_states):
             count = counts[row, column]
-            if count > 0:
-                weight = rng.standard_gamma(float(count))
+            if count > 0.0:
+                weight = rng.standard_gamma(count)
                 laws[row, column] = weight
                 total += weight
                 visits += count
-        from_prior = rng.beta(prior, float(visits)) if visits > 0 else 1.0
-        if visits > 0:
+        from_prior = rng.beta(prior, visits) if visits > 0.0 else 1.0
+        if visits > 0.0:
             for column in range(n_states):
                 laws[row, column] *= (1.0 - from_prior) / total
         end = _break_stick(columns, chances, 0, from_prior, prior / n_states, n_states, rng)
@@ -75,7 +97,7 @@ def _draw_rows(
 def _draw(
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
-    counts: NDArray[np.int64],
+    counts: NDArray[np.float64],
     n_states: int,
     prior: float,
     rng: np.random.Generator,
@@ -89,14 +111,14 @@ def _draw(
     end = 0
     for row in range(n_rows):
         first, last = indptr[row], indptr[row + 1]
-        visits = 0
+        visits = 0.0
         total = 0.0
         for i in range(first, last):
             visits += counts[i]
             columns[end + i - first] = indices[i]
-            chances[end + i - first] = rng.standard_gamma(float(counts[i]))
+            chances[end + i - first] = rng.standard_gamma(counts[i])
             total += chances[end + i - first]
-        from_prior = rng.beta(prior, float(visits)) if visits > 0 else 1.0
+        from_prior = rng.beta(prior, visits) if visits > 0.0 else 1.0
         for i in range(end, end + last - first):
             chances[i] *= (1.0 - from_prior) / total
         end += last - first
