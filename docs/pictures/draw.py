@@ -20,7 +20,7 @@ from romdp.reports.drawing import new_figure
 from romdp.reports.palette import GREY, state_colour
 
 HERE = Path(__file__).parent
-FIRST = "--observations 30 --steps 1e5 --seeds 3 --agents lc-psrl,ucrl3,oracle"
+FIRST = "--observations 30 --steps 2e4 --seeds 3 --agents lc-psrl,ucrl3,oracle"
 GROWING = "--observations 10,30,100 --steps 1e5 --seeds 3 --agents lc-psrl,ucrl3,oracle"
 
 
