@@ -1,14 +1,18 @@
-"""Hidden states behind vectors: the offline rows on digits, and the growth in steps and numbers.
+"""Hidden states behind vectors: offline on digits, online in locks, rings and environments.
 
-    python benchmarks/vectors.py [digits|noise|noise5|growth] [--seeds 3] [--first 100]
+    python benchmarks/vectors.py [ROW ...] [--seeds 3] [--first 100] [--budget 1.0]
 
-X and the noise level are never told. The reference is a decoder trained on true labels.
+The rows are those of ROWS, and growth. The number of states, the noise level and the horizon are
+never told; one agent with the same settings plays in every row. The reference of the offline rows
+is a decoder trained on true labels, that of the online digits an agent that is told the states.
 """
 
 import argparse
 import resource
 import time
+import warnings
 
+import gymnasium
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
@@ -17,8 +21,47 @@ from sklearn.linear_model import LogisticRegression
 import romdp
 from romdp.clustering.vectors import find_states
 from romdp.encoding.encoder import make_steps
+from romdp.worlds import (
+    CoinLock,
+    DistractedRing,
+    Distraction,
+    GaussianLock,
+    ROMDPEnv,
+    VectorObservation,
+)
 
-ROWS = {"digits": (20_000, 0), "noise": (40_000, 64), "noise5": (40_000, 320)}
+OFFLINE = {"digits": (20_000, 0), "noise": (40_000, 64), "noise5": (40_000, 320)}
+LOCKS = {  # episodes that are played at most, and what makes the lock
+    "lock25": (700, lambda seed: GaussianLock(25, world_seed=seed)),
+    "lock50": (1_300, lambda seed: GaussianLock(50, world_seed=seed)),
+    "lock100": (2_600, lambda seed: GaussianLock(100, world_seed=seed)),
+    "lock25-noise": (1_000, lambda seed: Distraction(GaussianLock(25, world_seed=seed), 64)),
+    "variable-latent": (
+        3_000,
+        lambda seed: GaussianLock(30, variable_latent=True, world_seed=seed),
+    ),
+    "coins20": (5_000, lambda seed: CoinLock(20, world_seed=seed)),
+}
+RINGS = {
+    "ring20": (30_000, 20, 0.0),
+    "ring30": (80_000, 30, 0.0),
+    "ring40": (160_000, 40, 0.0),
+    "ring20-astray": (30_000, 20, 0.05),
+}
+
+
+def minigrid():
+    """Return the empty grid, shown as a picture of 64 x 64 x 3 bytes."""
+    from minigrid.wrappers import ImgObsWrapper, RGBImgObsWrapper
+
+    return ImgObsWrapper(RGBImgObsWrapper(gymnasium.make("MiniGrid-Empty-8x8-v0")))
+
+
+ENVIRONMENTS = {
+    "cartpole": (60_000, lambda: gymnasium.make("CartPole-v1")),
+    "minigrid": (30_000, minigrid),
+}
+ROWS = [*OFFLINE, "digits-online", *LOCKS, *RINGS, *ENVIRONMENTS]
 
 
 def digits_log(seed, steps, n_noise):
@@ -54,7 +97,7 @@ def accuracy(states, truth):
 
 
 def digits_row(name, seed):
-    steps, hidden, unseen, truth = digits_log(seed, *ROWS[name])
+    steps, hidden, unseen, truth = digits_log(seed, *OFFLINE[name])
     start = time.process_time()
     decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(seed))
     seconds = time.process_time() - start
@@ -65,6 +108,115 @@ def digits_row(name, seed):
         f"{name} seed {seed}: {decoder.n_states} states, accuracy on unseen images "
         f"{accuracy(decoder.predict(unseen), truth):.3f} (with true labels "
         f"{told.score(space(unseen), truth):.3f}); view {decoder.encoding.view}, {seconds:.0f} s",
+        flush=True,
+    )
+
+
+def view_of(state):
+    """Say how an agent sees vectors now."""
+    codes = state.codes
+    if codes.names is not None:
+        return f"{codes.n_codes} names"
+    if codes.decoder is None:
+        return "nothing learned"
+    return f"view {codes.decoder.encoding.view}, {codes.n_codes} codes"
+
+
+def lock_row(name, seed, budget):
+    """Episodes until 100 wins in a row, or 500 with a mean of 0.9 of the best in softer locks."""
+    episodes, make = LOCKS[name]
+    env, start = make(seed), time.process_time()
+    best = env.get_wrapper_attr("optimal_value")
+    run, enough = (100, 1.0) if best == 1.0 else (500, 0.9 * best)
+    n_actions = int(env.action_space.n)
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, n_actions, seed=seed)
+    shown, returns, longest = env.reset(seed=seed)[0], [], 0.0
+    for _ in range(int(budget * episodes)):
+        total, over = 0.0, False
+        while not over:
+            shown, reward, over, _, _ = env.step(online.act(shown))
+            online.observe(reward, None if over else shown, terminated=over)
+            total += reward
+        returns.append(total)
+        shown, _ = env.reset()
+        longest = max(longest, float(np.mean(returns[-run:])) if len(returns) >= run else 0.0)
+        if longest >= enough:
+            break
+    verdict = "solved" if longest >= enough else "not solved"
+    print(
+        f"{name} seed {seed}: {verdict} after {len(returns)} episodes, best mean of {run} "
+        f"{longest:.3f} (exact best {best:.3f}); {view_of(online._state)}, "
+        f"{time.process_time() - start:.0f} s",
+        flush=True,
+    )
+
+
+def ring_row(name, seed, budget):
+    """Find the step from which on states are exact, on fresh vectors of every state."""
+    steps, n_states, stray = RINGS[name]
+    env = DistractedRing(n_states, stray=stray, world_seed=seed, reveal_hidden_state=True)
+    truth = np.repeat(np.arange(n_states), 20)
+    fresh = env.show(truth, seed=seed)
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=seed)
+    start, (shown, _), exact, right, met = time.process_time(), env.reset(seed=seed), None, 0.0, {0}
+    for step in range(1, int(budget * steps) + 1):
+        shown, reward, _, _, info = env.step(online.act(shown))
+        online.observe(reward, shown)
+        met.add(info["hidden_state"])
+        codes = online._state.codes
+        if step % 500 or codes.decoder is None:
+            continue
+        found = codes.codes(fresh)
+        table = np.zeros((found.max() + 1, n_states))
+        np.add.at(table, (found, truth), 1)
+        rows, columns = linear_sum_assignment(-table)
+        right = table[rows, columns].sum() / len(truth)
+        is_exact = right == 1.0 and codes.n_codes == n_states
+        exact = (exact or step) if is_exact else None
+    verdict = "never exact" if exact is None else f"exact from step {exact:,} on"
+    print(
+        f"{name} seed {seed}: {verdict}; {len(met)} of {n_states} states met, {right:.3f} of fresh "
+        f"vectors right; {view_of(online._state)}, {time.process_time() - start:.0f} s",
+        flush=True,
+    )
+
+
+def environment_row(name, seed, budget):
+    """Mean return of the episodes that end in the last fifth of the steps."""
+    steps, make = ENVIRONMENTS[name]
+    start = time.process_time()
+    playing = romdp.epochs(romdp.LCPSRL(), make(), steps=int(budget * steps), seed=seed)
+    for _ in playing:
+        pass
+    print(
+        f"{name} seed {seed}: mean return {playing.run.mean_return:.3f}; "
+        f"{view_of(playing.state)}, {time.process_time() - start:.0f} s",
+        flush=True,
+    )
+
+
+def online_digits_row(seed, budget):
+    """Reward of the last fifth beside that of an agent that is told the states."""
+    pictures, digits = load_digits(return_X_y=True)
+    classes = [pictures[digits == digit] / 16 for digit in range(10)]
+    world = romdp.worlds.random_romdp(n_states=10, n_actions=4, n_observations=10, seed=seed)
+    steps, start = int(budget * 20_000), time.process_time()
+    rewards, seen = [], ""
+    for told in (False, True):
+        env = ROMDPEnv(world)
+        if not told:
+            env = Distraction(VectorObservation(env, classes, seed=seed), 64, sd=2.0, seed=seed)
+        agent = romdp.Oracle(world.labels, planner="posterior") if told else romdp.LCPSRL()
+        playing = romdp.epochs(agent, env, steps=steps, seed=seed)
+        sums = {}
+        for epoch in playing:
+            sums[epoch.start + epoch.length] = epoch.reward
+        late = min(step for step in sums if step >= 0.8 * steps)
+        rewards.append((sums[steps] - sums[late]) / max(1, steps - late))
+        seen = seen or view_of(playing.state)
+    print(
+        f"digits-online seed {seed}: reward per step {rewards[0]:.4f}, told {rewards[1]:.4f}, "
+        f"ratio {rewards[0] / rewards[1]:.3f}; {seen}, {time.process_time() - start:.0f} s",
         flush=True,
     )
 
@@ -97,14 +249,25 @@ def main():
     parser.add_argument("rows", nargs="*", default=[*ROWS, "growth"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=100, help="nothing was chosen on 100 and on")
+    parser.add_argument("--budget", type=float, default=1.0, help="share of steps or episodes")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
     for row in options.rows:
         if row == "growth":
             for n, d in ((10_000, 100), (100_000, 100), (100_000, 20), (1_000_000, 100)):
                 growth_row(n, d)
             continue
         for seed in range(options.first, options.first + options.seeds):
-            digits_row(row, seed)
+            if row in OFFLINE:
+                digits_row(row, seed)
+            elif row in LOCKS:
+                lock_row(row, seed, options.budget)
+            elif row in RINGS:
+                ring_row(row, seed, options.budget)
+            elif row in ENVIRONMENTS:
+                environment_row(row, seed, options.budget)
+            else:
+                online_digits_row(seed, options.budget)
 
 
 if __name__ == "__main__":

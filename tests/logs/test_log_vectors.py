@@ -1,3 +1,6 @@
+import io
+
+import matplotlib.image
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -8,6 +11,8 @@ from encoding_worlds import accuracy, chain
 import romdp
 from romdp.logs.applying import apply_model
 from romdp.logs.evaluating import evaluate
+from romdp.reports.model_page import model_page
+from romdp.reports.portraits import png
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,29 @@ def test_a_saved_model_keeps_its_decoder(seen, model, tmp_path):
     again = romdp.load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(seen.vectors), model.predict(seen.vectors))
     assert again.decoder.encoding.scores == model.decoder.encoding.scores
+    seen_before, kept = model.decoder.portraits, again.decoder.portraits
+    assert kept.rows.sum() == 3000
+    for name, array in seen_before.arrays().items():
+        np.testing.assert_array_equal(getattr(kept, name), array)
+
+
+def test_portraits_show_members_of_their_states(seen, model):
+    shown = model.decoder.portraits
+    assert (model.decoder.predict(shown.typical[2]) == 2).all()
+    sure = [model.decoder.certainty(some[1]).mean() for some in (shown.typical, shown.doubtful)]
+    assert sure[1] < sure[0]
+    rows = shown.means * shown.rows[:, None]
+    np.testing.assert_allclose(rows.sum(axis=0) / 3000, seen.vectors.mean(axis=0))
+
+
+def test_the_page_shows_pictures_or_profiles(model):
+    page = model_page(model)
+    assert "What states look like" in page
+    assert page.count("<circle") >= model.decoder.encoding.n_codes
+    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    assert png(pixels).startswith(b"\x89PNG")
+    read = matplotlib.image.imread(io.BytesIO(png(pixels)))
+    np.testing.assert_allclose(255 * read, pixels, atol=1e-3)
 
 
 def test_one_scalar_column_is_names_and_a_list_of_one_is_vectors(seen):

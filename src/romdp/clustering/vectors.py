@@ -13,6 +13,7 @@ from romdp.data.trajectory import Trajectory
 from romdp.encoding.decoder import StateDecoder, teach
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.portraits import Portraits
 from romdp.encoding.scoring import memory_score, score
 from romdp.encoding.steps import Steps
 from romdp.encoding.views import Encoding
@@ -133,7 +134,7 @@ def is_mixed(states: Ints, steps: Steps) -> bool:
 
 
 def _noted(decoder: StateDecoder, steps: Steps) -> StateDecoder:
-    """Add notes on states that are several, or cannot be told from others."""
+    """Add portraits, and notes on states that are several or cannot be told from others."""
     part = steps.first(20_000)
     states, certainty = decoder.decode(part.vectors)
     notes = list(decoder.notes)
@@ -152,4 +153,7 @@ def _noted(decoder: StateDecoder, steps: Steps) -> StateDecoder:
             f"placed with a certainty below {_UNSURE:.0%} on average; they may not be told apart "
             "by what is seen"
         )
-    return replace(decoder, notes=tuple(notes))
+    codes = decoder.encoding.codes(part.vectors)
+    sizes = decoder.n_states, decoder.encoding.n_codes
+    portraits = Portraits.of(part.vectors, states, certainty, codes, *sizes)
+    return replace(decoder, notes=tuple(notes), portraits=portraits)

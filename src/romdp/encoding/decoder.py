@@ -1,7 +1,7 @@
 """From a vector to a hidden state with a certainty: a linear decoder taught by the dynamics."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from romdp.core.stored import Stored
 from romdp.core.validation import freeze
 from romdp.encoding.directions import LinearMap
 from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.portraits import Portraits
 from romdp.encoding.steps import ENDED, Steps
 from romdp.encoding.views import Encoding, cut
 
@@ -207,6 +208,8 @@ class StateDecoder:
         it predicts held-out steps no better than the codes.
     notes
         What speaks against relying on the states, in words.
+    portraits
+        What the states look like, for a page.
     """
 
     encoding: Encoding
@@ -214,6 +217,7 @@ class StateDecoder:
     certainty_of_code: Floats
     linear: LinearDecoder | None = None
     notes: tuple[str, ...] = ()
+    portraits: Portraits | None = None
 
     @property
     def n_states(self) -> int:
@@ -252,6 +256,9 @@ class StateDecoder:
         arrays["notes"] = np.frombuffer(notes, np.uint8)
         if self.linear is not None:
             arrays["weights"], arrays["bias"] = self.linear.weights, self.linear.bias
+        if self.portraits is not None:
+            kept = self.portraits.arrays()
+            arrays |= {f"portrait_{name}": array for name, array in kept.items()}
         return arrays
 
     @classmethod
@@ -277,6 +284,9 @@ class StateDecoder:
             linear,
             tuple(notes.split("\n")) if notes else (),
         )
+        if kept := stored.part("portrait_"):
+            sizes = decoder.n_states, encoding.n_codes, encoding.n_features
+            decoder = replace(decoder, portraits=Portraits.from_arrays(kept, *sizes))
         stored.finish()
         return decoder
 

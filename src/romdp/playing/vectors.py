@@ -396,7 +396,7 @@ class VectorState(AgentState):
         elif before is not None and _score(before, steps).exceeds(_score(found, steps)) > 1:
             found = before
         book = self.codes.book if found is before else None
-        self.codes.adopt(found, book)
+        self.codes.adopt(replace(found, portraits=None), book)
         self._recount(steps, rows)
 
     def _recount(self, steps: Steps, rows: NDArray[np.int64]) -> None:

@@ -23,6 +23,7 @@ from romdp.reports.model_data import (
     name_text,
 )
 from romdp.reports.model_tables import go, more, pay_table, state_table
+from romdp.reports.portraits import portrait_section
 from romdp.reports.shell import (
     Html,
     alert,
@@ -118,11 +119,15 @@ def model_page(model: LatentModel) -> str:
             "that were tried, given the states and their values. Share then: of the steps, if the "
             "best actions are followed."
         )
+    seen = f"{model.n_observations:,} observations"
+    if model.decoder is not None:
+        seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
     return document(
-        f"{count(model.n_states, 'hidden state')} behind {model.n_observations:,} observations",
+        f"{count(model.n_states, 'hidden state')} behind {seen}",
         _headline(content),
         _warnings(content),
         _finder(model),
+        portrait_section(model),
         _graph(model),
         section(
             "states",

@@ -1,0 +1,212 @@
+"""The part of a model's page that shows what the states behind vectors look like."""
+
+import base64
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.core.text import number
+from romdp.encoding.decoder import StateDecoder
+from romdp.encoding.views import Encoding
+from romdp.logs.model.checks import SURE
+from romdp.logs.model.latent import LatentModel
+from romdp.reports.model_tables import go, more
+from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, state_colour
+from romdp.reports.shell import Html, element, join, section, table
+
+Floats = NDArray[np.float64]
+
+_MOST_STATES = 50
+_SMALLEST = 16  # numbers of a picture
+_MOST_BARS = 64
+_MOST_DIRECTIONS = 8
+_STRENGTHS = 24
+_WIDTH, _HEIGHT = 640, 320  # of the map
+_IN_WORDS = {
+    "plain": "the vectors as they are",
+    "standard": "every number scaled to variance one",
+    "white": "whitened vectors",
+    "actions": "the few directions that actions and rewards depend on",
+    "apart": "a space in which codes lie clearly apart",
+}
+
+
+def portrait_section(model: LatentModel) -> Html:
+    """Show what each state looks like, how sure placements are, and where the codes lie."""
+    decoder = model.decoder
+    seen = None if decoder is None else decoder.portraits
+    if decoder is None or seen is None:
+        return Html("")
+    places = model.predict(list(range(len(seen.rows))), unknown="mark")  # as the model numbers them
+    draw = _picture if _side(seen.means.shape[1]) else _profile
+    center = np.average(seen.means, axis=0, weights=np.maximum(seen.rows, 1e-9))
+    spread = np.where(seen.spread > 0, seen.spread, 1.0)
+    low, high = float(seen.means.min()), float(seen.means.max())
+    for members in (seen.typical, seen.doubtful):
+        low, high = min(low, float(members.min())), max(high, float(members.max()))
+
+    def show(vector: Floats) -> Html:
+        if draw is _picture:
+            return _picture((vector - low) / max(high - low, 1e-300))
+        return _profile((vector - center) / spread)
+
+    listed = np.argsort(-seen.rows, kind="stable")[:_MOST_STATES]
+    rows = [
+        [
+            go(int(places[state])),
+            int(seen.rows[state]),
+            f"{seen.certainty[state]:.1%}",
+            show(seen.means[state]),
+            join(*(show(vector) for vector in seen.typical[state])),
+            join(*(show(vector) for vector in seen.doubtful[state])),
+        ]
+        for state in listed
+        if seen.rows[state] and places[state] >= 0
+    ]
+    headings = ["state", "vectors", "certainty", "mean", "most typical", "most doubtful"]
+    encoding = decoder.encoding
+    scores = ", ".join(
+        f"{name} {number(mean)} ± {number(error)}"
+        for name, (mean, error) in encoding.scores.items()
+    )
+    unsure = int((seen.certainty[seen.rows > 0] < SURE).sum())
+    text = (
+        f"Vectors of {encoding.n_features:,} numbers. The view that was taken is {encoding.view}: "
+        f"{_IN_WORDS[encoding.view]}. How well each predicts held-out steps, in "
+        f"nats per step: {scores}. "
+        f"{unsure} of {len(rows)} states are less than {SURE:.0%} sure on average. "
+        + ("" if draw is _picture else "Bars: numbers in standard deviations from the mean of all.")
+    )
+    return section(
+        "looks",
+        "What states look like",
+        table(headings, rows),
+        more(int((seen.rows > 0).sum()) - len(rows)),
+        element("h3", "The codes, coloured by state"),
+        _map(decoder, places[seen.state_of_code]),
+        element("h3", "What actions and rewards depend on"),
+        _directions(decoder.encoding, draw),
+        note=text,
+    )
+
+
+def _side(d: int) -> tuple[int, int] | None:
+    """Return side and colours of a square picture of so many numbers, None if it is none."""
+    for colours in (1, 3):
+        side = round((d / colours) ** 0.5)
+        if d >= _SMALLEST and side * side * colours == d:
+            return side, colours
+    return None
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """Write a picture of shape (height, width) or (height, width, 3) as PNG."""
+    height, width = pixels.shape[:2]
+    lines = b"".join(b"\0" + row.tobytes() for row in np.ascontiguousarray(pixels))
+    kind = 0 if pixels.ndim == 2 else 2
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        check = zlib.crc32(name + content)
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)
+
+    head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def _picture(vector: Floats) -> Html:
+    """Draw numbers between 0 and 1 as a square picture."""
+    side, colours = _side(len(vector)) or (1, 1)
+    shape = (side, side) if colours == 1 else (side, side, colours)
+    pixels = (255 * np.clip(vector, 0, 1)).astype(np.uint8).reshape(shape)
+    data = base64.b64encode(png(pixels)).decode()
+    style = "width:48px;height:48px;image-rendering:pixelated;margin:1px"
+    return Html(f'<img src="data:image/png;base64,{data}" style="{style}" alt="">')
+
+
+def _profile(vector: Floats) -> Html:
+    """Draw numbers, in standard deviations, as bars."""
+    values = np.clip(vector[:_MOST_BARS], -3, 3)
+    width = max(2, 96 // len(values))
+    bars = [
+        element(
+            "rect",
+            x=i * width,
+            y=f"{18 - 6 * max(value, 0):.1f}",
+            width=width - 0.5,
+            height=f"{6 * abs(value):.1f}",
+            fill=STATE_COLOURS[0],
+        )
+        for i, value in enumerate(values)
+    ]
+    size = f"0 0 {width * len(values)} 36"
+    return element("svg", *bars, viewBox=size, width=width * len(values), height=36, role="img")
+
+
+def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
+    """Draw the codes in the plane of their two largest principal components."""
+    book = decoder.encoding.codebook
+    weight = np.maximum(book.sizes, 1e-9)
+    centered = book.points - np.average(book.points, axis=0, weights=weight)
+    axes = np.linalg.svd(centered * np.sqrt(weight)[:, None], full_matrices=False)[2][:2]
+    places = np.zeros((len(centered), 2))
+    places[:, : len(axes)] = centered @ axes.T
+    places -= places.min(axis=0)
+    places /= np.maximum(places.max(axis=0), 1e-12)
+    radii = 3 + 9 * np.sqrt(weight / weight.max())
+    dots = []
+    for code in np.argsort(-radii, kind="stable"):
+        state = int(states[code])
+        x, y = 16 + places[code] * (_WIDTH - 32, _HEIGHT - 32)
+        words = f"code {code}: state {state}, {int(book.sizes[code]):,} vectors"
+        dots.append(
+            element(
+                "circle",
+                element("title", words),
+                cx=f"{x:.1f}",
+                cy=f"{_HEIGHT - y:.1f}",
+                r=f"{radii[code]:.1f}",
+                fill=state_colour(state),
+                fill_opacity=0.7,
+            )
+        )
+    size = f"0 0 {_WIDTH} {_HEIGHT}"
+    drawn = element("svg", *dots, viewBox=size, width=_WIDTH, style="max-width:100%", role="img")
+    return element("div", drawn, class_="card")
+
+
+def _directions(encoding: Encoding, draw: Any) -> Html:
+    """Draw how strong the directions are beside chance, and what they weigh."""
+    strengths = encoding.strengths[:_STRENGTHS]
+    if not len(strengths) or not np.isfinite(encoding.noise):
+        return element("p", "There were too few steps to tell.")
+    top = max(float(strengths[0]), encoding.noise)
+    bars = [
+        element(
+            "rect",
+            element("title", f"{strength:.3g}"),
+            x=12 * i,
+            y=f"{60 * (1 - strength / top):.1f}",
+            width=9,
+            height=f"{60 * strength / top:.1f}",
+            fill=STATE_COLOURS[0] if i < encoding.rank else UNSEEN_COLOUR,
+        )
+        for i, strength in enumerate(strengths)
+    ]
+    level = f"{60 * (1 - encoding.noise / top):.1f}"
+    line = element("line", x1=0, x2=12 * len(bars), y1=level, y2=level, stroke="currentColor")
+    width = 12 * len(bars)
+    drawn = element("svg", *bars, line, viewBox=f"0 0 {width} 61", width=2 * width, role="img")
+    text = f"{encoding.rank} directions stand out from what chance gives (the line)."
+    shown: list[Html] = []
+    if encoding.view == "actions":
+        matrix = encoding.map.matrix[:, :_MOST_DIRECTIONS].T
+        for weights in matrix:
+            largest = max(float(np.abs(weights).max()), 1e-300)
+            scaled = weights / largest
+            shown.append(draw((scaled + 1) / 2 if draw is _picture else 3 * scaled))
+        text += " What the strongest weigh:" if draw is _picture else " Their weights:"
+    return element("div", drawn, element("p", text), *shown, class_="card")
