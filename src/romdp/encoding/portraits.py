@@ -75,8 +75,15 @@ class Portraits:
         table = np.zeros((n_codes, n_states))
         np.add.at(table, (codes, states), 1.0)
         sure = np.bincount(states, certainty, n_states) / np.maximum(rows, 1)
-        arrays = (rows, sure, means, spread, typical, doubtful, table.argmax(axis=1))
-        return cls(*(freeze(array) for array in arrays))
+        return cls(
+            freeze(rows),
+            freeze(sure),
+            freeze(means),
+            freeze(spread),
+            freeze(typical),
+            freeze(doubtful),
+            freeze(table.argmax(axis=1)),
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for a file."""
