@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from romdp.cli.options import CheckpointsOption, DaskOption, QuietOption, WorkersOption, option
 from romdp.core.errors import InvalidInputError, StorageError
 
 if TYPE_CHECKING:
@@ -16,47 +17,21 @@ if TYPE_CHECKING:
 
 _WORLDS = "Worlds"
 _AGENTS = "Settings of the agents"
-_RUNNING = "Where and how it runs"
 _MOST_NAMED = 20  # damaged runs
-
-
-def _option(
-    name: str,
-    text: str,
-    panel: str | None = None,
-    metavar: str | None = None,
-    default: str | bool = True,
-) -> Any:
-    """Make an option; ``default`` is what the help shows as its default."""
-    return typer.Option(
-        name, help=text, metavar=metavar, show_default=default, rich_help_panel=panel
-    )
 
 
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
 ]
-WorkersOption = Annotated[
-    int, _option("--workers", "How many processes of this machine to use.", _RUNNING)
-]
-_DASK = "Run on the Dask cluster of this scheduler instead (needs romdp\\[dask])."
-DaskOption = Annotated[str | None, _option("--dask", _DASK, _RUNNING, "ADDRESS")]
-CheckpointsOption = Annotated[
-    float,
-    _option(
-        "--checkpoint-seconds", "How many seconds lie between two checkpoints of a run.", _RUNNING
-    ),
-]
-QuietOption = Annotated[bool, _option("--quiet", "Show no progress.", _RUNNING)]
 
 
 def compare(
     out: Annotated[
-        Path, _option("--out", "A new directory for the results.", metavar="DIR", default=False)
+        Path, option("--out", "A new directory for the results.", metavar="DIR", default=False)
     ],
     agents: Annotated[
         str | None,
-        _option(
+        option(
             "--agents",
             "sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, ucrl3, psrl, "
             "oracle, oracle-psrl, two-phase, q-learning, dqn.",
@@ -66,24 +41,24 @@ def compare(
     ] = None,
     observations: Annotated[
         str | None,
-        _option(
+        option(
             "--observations",
             "Numbers of observations; there is a world for each.",
             metavar="Y,Y,...",
         ),
     ] = None,
     steps: Annotated[
-        str | None, _option("--steps", "Number of steps per run, such as 1e6.", default="1e5")
+        str | None, option("--steps", "Number of steps per run, such as 1e6.", default="1e5")
     ] = None,
     seeds: Annotated[
         int | None,
-        _option(
+        option(
             "--seeds", "How often everything is repeated, each time with new worlds.", default="5"
         ),
     ] = None,
     scale: Annotated[
         float | None,
-        _option(
+        option(
             "--scale",
             "Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
             "or bernstein. At 1 those agents explore for most of a million steps; below 1 nothing "
@@ -92,22 +67,20 @@ def compare(
     ] = None,
     config: Annotated[
         Path | None,
-        _option(
+        option(
             "--config",
             "A TOML or JSON file with the entries of experiment.json; options override it.",
             metavar="FILE",
         ),
     ] = None,
     seed: Annotated[
-        int | None, _option("--seed", "Seeds the whole experiment.", default="0")
+        int | None, option("--seed", "Seeds the whole experiment.", default="0")
     ] = None,
-    states: Annotated[
-        int | None, _option("--states", "Number of hidden states X.", _WORLDS)
-    ] = None,
-    actions: Annotated[int | None, _option("--actions", "Number of actions A.", _WORLDS)] = None,
+    states: Annotated[int | None, option("--states", "Number of hidden states X.", _WORLDS)] = None,
+    actions: Annotated[int | None, option("--actions", "Number of actions A.", _WORLDS)] = None,
     world: Annotated[
         list[str] | None,
-        _option(
+        option(
             "--world",
             "A world by name or from a file; may be repeated.",
             _WORLDS,
@@ -117,15 +90,15 @@ def compare(
     ] = None,
     more: Annotated[
         list[str] | None,
-        _option("--set", "Another argument of the world; may be repeated.", _WORLDS, "NAME=VALUE"),
+        option("--set", "Another argument of the world; may be repeated.", _WORLDS, "NAME=VALUE"),
     ] = None,
     delta: Annotated[
         float | None,
-        _option("--delta", "Probability that the confidence sets fail.", _AGENTS, default="0.05"),
+        option("--delta", "Probability that the confidence sets fail.", _AGENTS, default="0.05"),
     ] = None,
     sets: Annotated[
         str | None,
-        _option(
+        option(
             "--sets",
             "Confidence sets of all optimistic agents: time-uniform (UCRL3's, valid as they "
             "are), paper, jaksch or bernstein.",
@@ -134,15 +107,15 @@ def compare(
         ),
     ] = None,
     constants: Annotated[
-        str | None, _option("--constants", "The same as --sets paper or --sets jaksch.", _AGENTS)
+        str | None, option("--constants", "The same as --sets paper or --sets jaksch.", _AGENTS)
     ] = None,
     unknown_states: Annotated[
         bool,
-        _option("--unknown-states", "Do not tell sl-ucrl the number of hidden states.", _AGENTS),
+        option("--unknown-states", "Do not tell sl-ucrl the number of hidden states.", _AGENTS),
     ] = False,
     factor: Annotated[
         float | None,
-        _option(
+        option(
             "--factor",
             "Multiplies the bounds by which sl-ucrl groups.",
             _AGENTS,
@@ -151,9 +124,7 @@ def compare(
     ] = None,
     constant: Annotated[
         float | None,
-        _option(
-            "--constant", "The constant C in the bound of sl-ucrl-paper.", _AGENTS, default="1"
-        ),
+        option("--constant", "The constant C in the bound of sl-ucrl-paper.", _AGENTS, default="1"),
     ] = None,
     workers: WorkersOption = 1,
     dask: DaskOption = None,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from romdp.cli.options import option
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -24,14 +26,12 @@ WorkersOption = Annotated[
     typer.Option("--workers", min=1, help="How many threads to use.", show_default="one per core"),
 ]
 _SAME = "the log's"
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+QuietOption = Annotated[bool, option("--quiet", "Show no progress.")]
 
 
 def _column(role: str, words: str) -> Any:
     """Make the option that names a column of another log."""
-    return typer.Option(
-        f"--{role}", metavar="COLUMN", help=f"Column of {words}.", show_default=_SAME
-    )
+    return option(f"--{role}", f"Column of {words}.", metavar="COLUMN", default=_SAME)
 
 
 def fit_command(
@@ -45,76 +45,72 @@ def fit_command(
     ] = None,
     observation: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--observation",
-            metavar="COLUMN",
-            help="Column of what was seen. Several columns of numbers, x,y,z, or a column of lists "
+            "Column of what was seen. Several columns of numbers, x,y,z, or a column of lists "
             "are vectors.",
-            show_default=False,
+            metavar="COLUMN",
+            default=False,
         ),
     ] = None,
     action: Annotated[
-        str | None, typer.Option("--action", metavar="COLUMN", help="Column of what was then done.")
+        str | None, option("--action", "Column of what was then done.", metavar="COLUMN")
     ] = None,
     reward: Annotated[
-        str | None, typer.Option("--reward", metavar="COLUMN", help="Column of what that earned.")
+        str | None, option("--reward", "Column of what that earned.", metavar="COLUMN")
     ] = None,
     episode: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--episode",
+            "Column that says which episode a row belongs to.",
             metavar="COLUMN",
-            help="Column that says which episode a row belongs to.",
-            show_default="one long episode",
+            default="one long episode",
         ),
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(
-            "--order",
-            metavar="COLUMN",
-            help="Column that rises within an episode; this is checked.",
+        option(
+            "--order", "Column that rises within an episode; this is checked.", metavar="COLUMN"
         ),
     ] = None,
     terminated: Annotated[
         str | None,
-        typer.Option(
-            "--terminated",
-            metavar="COLUMN",
-            help="Column that is true where an episode ended for good.",
+        option(
+            "--terminated", "Column that is true where an episode ended for good.", metavar="COLUMN"
         ),
     ] = None,
     counts: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--counts",
+            "Learn from a table of counts that another engine made, instead of from rows.",
             metavar="FILE",
-            help="Learn from a table of counts that another engine made, instead of from rows.",
         ),
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--objective",
-            help="What is good: average (per step), episodic, or a discount such as 0.99.",
-            show_default="episodic with --terminated, else average",
+            "What is good: average (per step), episodic, or a discount such as 0.99.",
+            default="episodic with --terminated, else average",
         ),
     ] = None,
     propensity: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--propensity",
+            "Column of the probability with which the action was chosen.",
             metavar="COLUMN",
-            help="Column of the probability with which the action was chosen.",
-            show_default="estimated",
+            default="estimated",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
+            "Write the model and its page here; without it they are only printed.",
             metavar="DIR",
-            help="Write the model and its page here; without it they are only printed.",
         ),
     ] = None,
     states: Annotated[
@@ -124,32 +120,28 @@ def fit_command(
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", help="How to group: likelihood or overlap.")
+        str, option("--method", "How to group: likelihood or overlap.")
     ] = "likelihood",
     reward_law: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--reward-law",
+            "bernoulli, categorical, gaussian, or none to group by transitions alone.",
             metavar="LAW",
-            help="bernoulli, categorical, gaussian, or none to group by transitions alone.",
-            show_default="chosen by the data",
+            default="chosen by the data",
         ),
     ] = None,
     holdout: Annotated[
         float,
-        typer.Option("--holdout", help="Share of the episodes set aside to judge the model."),
+        option("--holdout", "Share of the episodes set aside to judge the model."),
     ] = 0.2,
     ends: Annotated[
         str,
-        typer.Option(
-            "--ends", help="What follows an episode: truncated (it is not known) or restart."
-        ),
+        option("--ends", "What follows an episode: truncated (it is not known) or restart."),
     ] = "truncated",
-    sort: Annotated[
-        bool, typer.Option("--sort", help="Sort each episode by the column --order.")
-    ] = False,
+    sort: Annotated[bool, option("--sort", "Sort each episode by the column --order.")] = False,
     delta: Annotated[
-        float, typer.Option("--delta", help="Probability that the confidence widths fail.")
+        float, option("--delta", "Probability that the confidence widths fail.")
     ] = 0.05,
     rare: Annotated[
         int,
@@ -171,10 +163,10 @@ def fit_command(
     workers: WorkersOption = None,
     dask: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--dask",
+            "Count the files on the workers of this Dask scheduler, which must see them.",
             metavar="ADDRESS",
-            help="Count the files on the workers of this Dask scheduler, which must see them.",
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -234,21 +226,13 @@ def apply_command(
     files: _Files,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="The .parquet, .csv or .arrow file to write.",
-            show_default=False,
+        option(
+            "--out", "The .parquet, .csv or .arrow file to write.", metavar="FILE", default=False
         ),
     ],
     observation: Annotated[
         str | None,
-        typer.Option(
-            "--observation",
-            metavar="COLUMN",
-            help="Column of what is seen.",
-            show_default=_SAME,
-        ),
+        option("--observation", "Column of what is seen.", metavar="COLUMN", default=_SAME),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from romdp.cli.options import option
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import one_line
 
@@ -23,14 +24,10 @@ def play(
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out", metavar="DIR", help="A new directory for the results.", show_default=False
-        ),
+        option("--out", "A new directory for the results.", metavar="DIR", default=False),
     ],
-    agent: Annotated[
-        str, typer.Option("--agent", help="An agent, named as in `romdp compare`.")
-    ] = "lc-psrl",
-    steps: Annotated[str, typer.Option("--steps", help="Number of steps.")] = "60000",
+    agent: Annotated[str, option("--agent", "An agent, named as in `romdp compare`.")] = "lc-psrl",
+    steps: Annotated[str, option("--steps", "Number of steps.")] = "60000",
     views: Annotated[
         int | None,
         typer.Option(
@@ -42,25 +39,25 @@ def play(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--objective",
-            help="What is good: average, episodic, episodic:H with a horizon, or a discount such "
+            "What is good: average, episodic, episodic:H with a horizon, or a discount such "
             "as 0.99.",
-            show_default="episodic",
+            default="episodic",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seeds the run.", min=0)] = 0,
     reward_range: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--reward-range",
-            metavar="LOW,HIGH",
-            help="The smallest and the largest reward: a bound for agents that learn their range "
+            "The smallest and the largest reward: a bound for agents that learn their range "
             "(lc-psrl), needed by the others unless rewards lie in [0, 1].",
-            show_default="learned, or 0,1",
+            metavar="LOW,HIGH",
+            default="learned, or 0,1",
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Show no progress.")] = False,
 ) -> None:
     """Play in a Gymnasium environment; write its returns, policy and a page about them."""
     from romdp.cli.experiments import read_number

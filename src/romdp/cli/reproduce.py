@@ -5,14 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from romdp.cli.experiments import (
-    CheckpointsOption,
-    DaskOption,
-    QuietOption,
-    WorkersOption,
-    make_executor,
-    run_directory,
-)
+from romdp.cli.experiments import make_executor, run_directory
+from romdp.cli.options import CheckpointsOption, DaskOption, QuietOption, WorkersOption
 from romdp.core.errors import InvalidInputError
 
 if TYPE_CHECKING:

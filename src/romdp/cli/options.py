@@ -1,0 +1,34 @@
+"""How options are declared, and those that several commands share."""
+
+from typing import Annotated, Any
+
+import typer
+
+RUNNING = "Where and how it runs"  # a panel of the help
+
+
+def option(
+    name: str,
+    text: str,
+    panel: str | None = None,
+    metavar: str | None = None,
+    default: str | bool = True,
+) -> Any:
+    """Make an option; ``default`` is what the help shows as its default."""
+    return typer.Option(
+        name, help=text, metavar=metavar, show_default=default, rich_help_panel=panel
+    )
+
+
+WorkersOption = Annotated[
+    int, option("--workers", "How many processes of this machine to use.", RUNNING)
+]
+_DASK = "Run on the Dask cluster of this scheduler instead (needs romdp\\[dask])."
+DaskOption = Annotated[str | None, option("--dask", _DASK, RUNNING, "ADDRESS")]
+CheckpointsOption = Annotated[
+    float,
+    option(
+        "--checkpoint-seconds", "How many seconds lie between two checkpoints of a run.", RUNNING
+    ),
+]
+QuietOption = Annotated[bool, option("--quiet", "Show no progress.", RUNNING)]
