@@ -1,5 +1,10 @@
 """The commands that read logs, here and on a Dask cluster."""
 
+import os
+import pathlib
+import threading
+import time
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -176,14 +181,41 @@ def test_tables_in_memory_are_refused():
         count_logs({"page": [1, 2]}, Columns("page"), client=Cluster(1))
 
 
+def count_slowly(pieces, *arguments):
+    """Count a stretch on a worker, in no hurry; the worker's process leaves a note."""
+    pathlib.Path(f"counting-{os.getpid()}").touch()
+    time.sleep(0.3)
+    return count_stretch(pieces, *arguments)
+
+
 @pytest.mark.slow
-def test_a_real_cluster_counts_the_same(files):
+def test_a_real_cluster_counts_the_same_and_a_killed_worker_loses_nothing(files, monkeypatch):
+    """Eight stretches of 0.3 s on two workers: one dies with its second in hand."""
     import distributed
     from cluster_cases import cluster
 
     folder, rows = files
-    with cluster(folder) as (address, _), distributed.Client(address) as client:
-        log = count_logs(folder, COLUMNS, client=client)
+    notes, found = folder / "notes", []
+    notes.mkdir()
+    logs = str(folder / "*.parquet")
+
+    def count():
+        found.append(count_logs(logs, COLUMNS, client=client))
+
+    with cluster(notes) as (address, workers), distributed.Client(address) as client:
+        client.wait_for_workers(2, timeout=60)
+        count()
         with pytest.raises(InvalidInputError, match=r"more than 2 different observations"):
-            count_logs(folder, COLUMNS, client=client, max_observations=2)
-    assert_same(log.total, plain_counts(rows)[0])
+            count_logs(logs, COLUMNS, client=client, max_observations=2)
+        monkeypatch.setattr(counting, "count_stretch", count_slowly)
+        job = threading.Thread(target=count)
+        job.start()
+        while not (notes / f"counting-{workers[0].pid}").exists() and job.is_alive():
+            time.sleep(0.02)
+        time.sleep(0.4)
+        assert job.is_alive()
+        workers[0].kill()
+        job.join(60)
+    for log in found:
+        assert_same(log.total, plain_counts(rows)[0])
+    assert len(found) == 2
