@@ -26,6 +26,8 @@ _FOR_EVER = 0.999  # the discount under which the unknown is met or not
 _NEIGHBOURS = np.geomspace(1e-3, 100.0, 51)  # weights of other actions that are compared
 _TRIED = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)  # tries after which surprises are counted
 _SMALL = 100  # states whose laws are kept as an array
+_DENSE = 0.01  # share of a matrix that is not zero, from which on it is solved as an array
+_SMALLEST = 1e-3  # variance of mean rewards, at least, as a share of that within pairs
 _NEGLIGIBLE = 1e-3  # doubt that is no doubt
 
 
@@ -52,6 +54,8 @@ class World:
         Whether another episode follows an end.
     unknown : ndarray of bool, shape (n_states, n_actions)
         Pairs of which the log says nothing.
+    paid : tuple of ndarray, shape (n_states, n_actions)
+        Mean rewards as shares of their range: of all steps, or of those that go on and of the last.
     """
 
     moves: Any
@@ -60,6 +64,7 @@ class World:
     discount: float
     restarts: bool
     unknown: NDArray[np.bool_]
+    paid: tuple[Floats, ...] = ()
 
     def values(self, policy: Floats, rewards: Floats | None = None) -> Floats:
         """Return the discounted sum from every state under a policy (probabilities by state)."""
@@ -68,6 +73,8 @@ class World:
         lost = self.discount * (1.0 - np.asarray(matrix.sum(axis=1)).ravel())
         right = np.column_stack([earned, np.maximum(0.0, lost)]) if self.restarts else earned
         n_states = len(earned)
+        if not isinstance(matrix, np.ndarray) and matrix.nnz > _DENSE * n_states**2:
+            matrix = matrix.toarray()
         if isinstance(matrix, np.ndarray):
             found = np.linalg.solve(np.eye(n_states) - self.discount * matrix, right)
         else:
@@ -169,7 +176,7 @@ class Draws:
         self.starts = weights.astype(np.float64)
         self.doubt = doubts(counts, ends, partition, certainty)
         self.doubtful = np.flatnonzero((self.doubt > _NEGLIGIBLE) & (partition.labels >= 0))
-        self._states = self._group(partition.labels)
+        self._states = self._group(partition.labels, None)
 
     def best_guess(self) -> World:
         """Return the most likely world."""
@@ -182,10 +189,10 @@ class Draws:
         if regroup and len(apart):
             labels = self.partition.labels.copy()
             labels[apart] = self.partition.n_clusters + np.arange(len(apart))
-            grouped = self._group(labels)
+            grouped = self._group(labels, self._states.surprises)
         return self._world(grouped, rng), grouped.origin
 
-    def _group(self, labels: Ints) -> _Grouped:
+    def _group(self, labels: Ints, fitted: "Surprises | None") -> _Grouped:
         placed = np.flatnonzero(labels >= 0)
         _, states = np.unique(labels[placed], return_inverse=True)
         n_states = int(states.max()) + 1
@@ -215,7 +222,7 @@ class Draws:
             rewards,
             member @ self.starts,
             origin,
-            Surprises(moved, ended),
+            Surprises(moved, ended, fitted),
         )
 
     def _world(self, found: _Grouped, rng: np.random.Generator | None) -> World:
@@ -238,11 +245,53 @@ class Draws:
             shares = scipy.sparse.csc_array(scipy.sparse.diags_array(per_try) @ outcomes)
             laws = scipy.sparse.csr_array(shares[:, :n_states])
             ending = shares[:, [n_states]].toarray().ravel()
-        means = _mean_rewards(found, ending.reshape(n_states, n_actions), rng)
+        paid = _mean_rewards(found, rng)
+        ending = ending.reshape(n_states, n_actions)
+        # A pair pays as often what last steps do as it ends.
+        means = paid[0] if len(paid) == 1 else (1.0 - ending) * paid[0] + ending * paid[1]
+        means = np.where(found.visits > 0, means, 0.0)
         if unknown.any():
             laws, means = _guess_unknown(laws, means, unknown, found.visits, rng)
         means = self.low + self.span * means
-        return World(laws, means, starts, self.discount, self.average, unknown)
+        return World(laws, means, starts, self.discount, self.average, unknown, tuple(paid))
+
+    def relearn(self, world: World, rng: np.random.Generator) -> World:
+        """Return what would be the most likely world if as many steps were made in this one."""
+        found = self._states
+        n_states = len(found.visits)
+        tries = np.asarray(found.moved.sum(axis=1)).ravel() + found.ended.ravel()
+        drawn = _steps(world.moves, tries, rng)
+        moved = scipy.sparse.csr_array(drawn[:, :n_states])
+        ended = drawn[:, [n_states]].toarray().reshape(found.ended.shape)
+        went = np.asarray(moved.sum(axis=1)).reshape(found.ended.shape)
+        numbers = [found.visits] if len(found.rewards) == 1 else [went, ended]
+        rewards = []
+        for number, mean, (old, sums, squares) in zip(
+            numbers, world.paid, found.rewards, strict=True
+        ):
+            noise = _noise(old, sums, squares)
+            total = number * mean + np.sqrt(noise * number) * rng.standard_normal(mean.shape)
+            spread = noise * np.maximum(0.0, number - 1)
+            rewards.append([number, total, total**2 / np.maximum(number, 1.0) + spread])
+        surprises = Surprises(moved, ended, found.surprises)
+        again = found._replace(moved=moved, ended=ended, rewards=rewards, surprises=surprises)
+        return replace(self._world(again, None), starts=world.starts)
+
+
+def _steps(moves: Any, tries: Floats, rng: np.random.Generator) -> Any:
+    """Make so many steps from every pair and count where they led; the end is the last column."""
+    ending = np.maximum(0.0, 1.0 - np.asarray(moves.sum(axis=1)).reshape(-1, 1))
+    parts: list[Any] = [scipy.sparse.csr_array(moves), scipy.sparse.csr_array(ending)]
+    law = scipy.sparse.csr_array(scipy.sparse.hstack(parts))
+    upto = np.append(0.0, np.cumsum(law.data))
+    first, last = upto[law.indptr[:-1]], upto[law.indptr[1:]]
+    rows = np.repeat(np.arange(len(tries)), tries.astype(np.int64))
+    at = first[rows] + rng.random(len(rows)) * (last - first)[rows]
+    cells = np.searchsorted(upto, at, side="right") - 1
+    cells = np.clip(cells, law.indptr[rows], law.indptr[rows + 1] - 1)
+    law.data = np.bincount(cells, minlength=len(law.data)).astype(np.float64)
+    law.eliminate_zeros()
+    return law
 
 
 class Surprises:
@@ -252,6 +301,8 @@ class Surprises:
     ----------
     moved, ended
         Where the pairs led (sparse, one row per pair) and how often each ended an episode.
+    fitted
+        Surprises of nearly the same pairs, whose weights are taken over.
 
     Notes
     -----
@@ -261,7 +312,7 @@ class Surprises:
     the same state led to counts, too, with the weight under which the pairs are most probable.
     """
 
-    def __init__(self, moved: Any, ended: Floats) -> None:
+    def __init__(self, moved: Any, ended: Floats, fitted: "Surprises | None" = None) -> None:
         n_states = moved.shape[1]
         n_actions = moved.shape[0] // n_states
         last = scipy.sparse.csr_array(ended.reshape(-1, 1))
@@ -270,9 +321,14 @@ class Surprises:
         everywhere = np.asarray(outcomes.sum(axis=0)).ravel()
         self._everywhere = everywhere / max(1.0, everywhere.sum())
         self._rows = np.flatnonzero(tries > 0)
-        self._weights = _weights_of_news(outcomes, tries)[self._rows]
-        near = _like_neighbours(outcomes, tries, self._everywhere, n_actions)
-        self.expected: Any = scipy.sparse.csr_array(outcomes + near)
+        self.news: Floats = _weights_of_news(outcomes, tries) if fitted is None else fitted.news
+        known = np.log(np.maximum(tries[self._rows], 1.0))
+        self._weights = np.exp(np.interp(known, np.log(_TRIED), self.news))
+        law = _laws_of_neighbours(outcomes, tries, n_actions)
+        self.likeness: float = (
+            _likeness(outcomes, tries, law, self._everywhere) if fitted is None else fitted.likeness
+        )
+        self.expected: Any = scipy.sparse.csr_array(outcomes + law * self.likeness)
         if n_states <= _SMALL:
             self.expected = self.expected.toarray()
 
@@ -295,7 +351,7 @@ class Surprises:
 
 
 def _weights_of_news(outcomes: Any, tries: Floats) -> Floats:
-    """Return the weight w(n) of each pair; see `Surprises`."""
+    """Return the logarithms of the weights w(n) at the numbers n of `_TRIED`; see `Surprises`."""
     total = np.repeat(tries, np.diff(outcomes.indptr))
     news = []
     for n in _TRIED:
@@ -307,13 +363,11 @@ def _weights_of_news(outcomes: Any, tries: Floats) -> Floats:
         fresh = float((never * c / (size - n)).sum())
         news.append((fresh + 0.5 / (n + 1)) / (np.count_nonzero(tries > n) + 1.0))
     new = np.minimum.accumulate(np.clip(news, 1e-12, 0.9))
-    weights = np.log(np.array(_TRIED) * new / (1.0 - new))
-    found: Floats = np.exp(np.interp(np.log(np.maximum(tries, 1.0)), np.log(_TRIED), weights))
-    return found
+    return np.asarray(np.log(np.array(_TRIED) * new / (1.0 - new)))
 
 
-def _like_neighbours(outcomes: Any, tries: Floats, everywhere: Floats, n_actions: int) -> Any:
-    """Return what the other actions of a state say about each pair, with a fitted weight."""
+def _laws_of_neighbours(outcomes: Any, tries: Floats, n_actions: int) -> Any:
+    """Return where the other actions of its state led, for each pair that was tried."""
     n_states = outcomes.shape[0] // n_actions
     groups = scipy.sparse.kron(
         scipy.sparse.eye_array(n_states), np.ones((1, n_actions)), format="csr"
@@ -324,15 +378,21 @@ def _like_neighbours(outcomes: Any, tries: Floats, everywhere: Floats, n_actions
     used = np.where((totals > 0) & (tries > 0), 1.0, 0.0) / np.maximum(totals, 1.0)
     law = scipy.sparse.csr_array(scipy.sparse.diags_array(used) @ others)
     law.eliminate_zeros()
+    return law
+
+
+def _likeness(outcomes: Any, tries: Floats, law: Any, everywhere: Floats) -> float:
+    """Fit the weight of what the other actions of a state say."""
+    used = np.diff(law.indptr) > 0
     rows = np.repeat(np.arange(len(tries)), np.diff(outcomes.indptr))
     expected = np.asarray(law[rows, outcomes.indices]).ravel()
     expected = 0.9 * expected + 0.1 * everywhere[outcomes.indices]
-    some = used[rows] > 0
+    some = used[rows]
     q, n = expected[some], outcomes.data[some]
-    size = tries[used > 0]
+    size = tries[used]
     if not len(size):
-        return law
-    return law * highest(
+        return 1.0
+    return highest(
         lambda k: (
             (gammaln(k * q + n) - gammaln(k * q)).sum() + (gammaln(k) - gammaln(k + size)).sum()
         ),
@@ -340,25 +400,47 @@ def _like_neighbours(outcomes: Any, tries: Floats, everywhere: Floats, n_actions
     )
 
 
-def _mean_rewards(found: _Grouped, ending: Floats, rng: np.random.Generator | None) -> Floats:
-    """Estimate or draw mean rewards; where tries are few, their variance is that of all pairs.
+def _mean_rewards(found: _Grouped, rng: np.random.Generator | None) -> list[Floats]:
+    """Estimate or draw mean rewards, of each kind of steps.
 
-    Where the rewards of last steps are known, a pair pays as often what those do as it ends.
+    Means of pairs are drawn towards that of their state, and those of states towards that of all:
+    the more so, the fewer the tries and the more rewards vary within pairs than between them.
     """
-    shares = (np.ones_like(ending),) if len(found.rewards) == 1 else (1.0 - ending, ending)
-    means = np.zeros(found.visits.shape)
-    for share, (number, sums, squares) in zip(shares, found.rewards, strict=True):
-        n = np.maximum(number, 1.0)
-        mean = sums / n
+    means = []
+    for number, sums, squares in found.rewards:
+        noise = _noise(number, sums, squares)
+        usual = np.full((len(sums), 1), sums.sum() / max(1.0, float(number.sum())))
+        by_state = number.sum(axis=1, keepdims=True), sums.sum(axis=1, keepdims=True)
+        state, _ = _drawn_towards(usual, *by_state, noise)
+        mean, weight = _drawn_towards(state, number, sums, noise)
         if rng is not None:
-            within = np.maximum(0.0, squares - number * mean**2)
-            pooled = within.sum() / max(1.0, float((number - 1).clip(0).sum()))
-            error = np.sqrt((within + pooled) / (n + 1.0) / n)
+            within = np.maximum(0.0, squares - sums**2 / np.maximum(number, 1.0))
+            error = np.sqrt((within + noise) / (number + 1.0) / np.maximum(weight, 1.0))
             mean = np.clip(mean + error * rng.standard_normal(mean.shape), 0.0, 1.0)
-        # A kind of step that was never seen here pays what such steps pay elsewhere.
-        usual = sums.sum() / max(1.0, float(number.sum()))
-        means += share * np.where(number > 0, mean, usual)
-    return np.where(found.visits > 0, means, 0.0)
+        means.append(mean)
+    return means
+
+
+def _noise(number: Any, sums: Any, squares: Any) -> float:
+    """Return the variance of rewards within pairs."""
+    within = np.maximum(0.0, squares - sums**2 / np.maximum(number, 1.0))
+    return float(within.sum()) / max(1.0, float((number - 1).clip(0).sum()))
+
+
+def _drawn_towards(prior: Floats, number: Any, sums: Any, noise: float) -> tuple[Floats, Floats]:
+    """Return means that are drawn towards prior ones, and how many rewards each is worth.
+
+    With v the variance of single rewards and u that of true means around the prior ones, a prior
+    mean is worth v / u rewards; u is what n (mean - prior)^2 exceeds v by, per reward.
+    """
+    seen = number > 0
+    means = np.where(seen, sums / np.maximum(number, 1.0), prior)
+    excess = float((number * (means - prior) ** 2).sum()) - noise * np.count_nonzero(seen)
+    between = max(excess / max(1.0, float(number.sum())), _SMALLEST * noise)
+    worth = noise / between if noise > 0 else 0.0
+    weight = number + worth
+    found = np.where(weight > 0, (sums + worth * prior) / np.where(weight > 0, weight, 1.0), prior)
+    return np.asarray(found), np.asarray(weight)
 
 
 def _guess_unknown(

@@ -7,7 +7,7 @@ whoever wrote the log gave it. How often is often enough is decided by draws of 
 be like.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ HARM = 0.05
 _STREAM = 5  # of the seed; see `romdp.logs.fitting`
 _TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
 _FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
-_CHOICES = 10  # draws in which the choice is repeated
+_CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
 _MOST_SWEEPS = 100
 _ENOUGH = 10  # visits that place an observation as a rule
@@ -174,7 +174,7 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
     best = int(bounds.argmax())
     judged = _earned(draws, [policies[best]], baseline, _DRAWS, rng, lost=True)
     harm = float((judged.mixed[:, 0] < judged.logged - judged.tolerance).mean()) if best else 0.0
-    optimism = _optimism(draws, guess, baseline, visits >= tries[best], rng) if best else 0.0
+    optimism = _optimism(draws, baseline, visits >= tries[best], rng) if best else 0.0
     lower = float(np.quantile(judged.acted[:, 0], 1.0 - LEVEL)) - optimism
     missing = ""
     if np.mean(judged.lost[:, 0] > _LOST) > 1.0 - LEVEL:
@@ -191,23 +191,19 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
 
 
 def _optimism(
-    draws: Draws,
-    guess: World,
-    baseline: Floats,
-    allowed: NDArray[np.bool_],
-    rng: np.random.Generator,
+    draws: Draws, baseline: Floats, allowed: NDArray[np.bool_], rng: np.random.Generator
 ) -> float:
     """Return by how much a policy seems better where it was chosen for seeming the best.
 
-    Policies are chosen in drawn worlds, as if these were estimates of the most likely one.
+    Logs as long as this one are written in drawn worlds, and policies are chosen by them.
     """
     seeming = []
     for _ in range(_CHOICES):
         world, _ = draws.draw(rng, regroup=False)
-        world = replace(world, starts=guess.starts)
-        act = likeliest(improve(world, baseline, allowed))
-        seeming.append(world.value(act) - guess.value(act))
-    return max(0.0, float(np.median(seeming)))
+        guess = draws.relearn(world, rng)
+        act = likeliest(improve(guess, baseline, allowed))
+        seeming.append(guess.value(act) - world.value(act))
+    return max(0.0, float(np.mean(seeming)))
 
 
 @dataclass(frozen=True, eq=False)
