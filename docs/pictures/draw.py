@@ -3,6 +3,7 @@
 Run it where you like: ``python docs/pictures/draw.py``. The same versions give the same files.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,30 @@ def main() -> None:
     for steps in (300, 3_000):
         seen = romdp.simulate(world, "uniform", steps=steps, seed=0)
         save(emission_figure(world.emission, romdp.cluster(seen)), f"emission-{steps}")
+    save(classes_of_tokens(), "sequences")
     draw_web_shop()
+
+
+def classes_of_tokens() -> Any:
+    """Draw which class follows which, for the model of the guide to sequences."""
+    page = (HERE.parent / "guides" / "sequences.md").read_text()
+    found: dict[str, Any] = {}
+    exec(re.findall("```python\n(.*?)```", page, re.DOTALL)[0], found)
+    model, often = found["model"], found["often"]
+    follows = model.counts.transitions[:, 0]
+    share = follows / follows.sum(axis=1, keepdims=True)
+    state = {word: int(model.predict([word])[0]) for word, _ in often}
+    names = [
+        "  ".join([word for word, at in state.items() if at == s][:6]) for s in range(len(share))
+    ]
+    figure = new_figure(7.2, 3.6)
+    axes = figure.subplots()
+    axes.imshow(share, cmap="Greys", vmin=0, vmax=0.8, aspect="auto")
+    axes.set_yticks(range(len(names)), names, fontsize=8, family="monospace")
+    axes.set_xticks(range(len(names)), [name.split()[0] for name in names], fontsize=8)
+    axes.set_xlabel("class that follows, by its most frequent member", fontsize=8)
+    axes.tick_params(length=0)
+    return figure
 
 
 def draw_web_shop() -> None:

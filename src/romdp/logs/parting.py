@@ -10,6 +10,11 @@ both, speak for it: the Bayes factor of "one law of what follows" against "two l
 is another state or the end of the episode, then an observation of that state, and a reward. That a
 step stayed in the state speaks for nothing, only where in it the step went. Parting some states
 tells others apart that lead to them, so it goes on until nothing changes.
+
+What whoever wrote the log did is evidence, too, as far as it depends on the state: if observations
+of one state were mostly treated alike, those that were treated otherwise may be another state. How
+much alike is learned from the log, so that a policy that chose by the observation, or at random,
+is evidence of nothing.
 """
 
 from collections.abc import Callable
@@ -30,8 +35,7 @@ Ints = NDArray[np.int64]
 
 _SURE = 3.0  # nats: the evidence that observations which were hardly compared need
 _COMPARED = 10  # shared tries of the same actions, from which on only a contradiction parts
-_FEWEST = 10  # visits of observations that can be a state of their own
-_STAGES = (30, 10, 5, 3)  # visits of observations that are compared together
+_STAGES = (30, 10, 5, 3, 1)  # visits of observations that are compared together
 _MOST = 20.0  # nats that the rewards of one action may contribute
 _CERTAIN = 1e-6  # variance of rewards (in [0, 1]) that are taken for certain
 _MOST_ROUNDS = 1_000
@@ -113,9 +117,8 @@ def _part_once(laws: "_Laws") -> Ints | None:
     if not len(waiting):
         return None
     groups = np.unique(labels[waiting])
-    few = np.bincount(labels[waiting], seen[waiting], n_groups)[groups] < _FEWEST
     together = _match(laws, laws.pooled(waiting).at(groups), np.flatnonzero(joined), groups)
-    groups = groups[~(few | together)]
+    groups = groups[~together]
     if not len(groups):
         return None
     new = np.full(n_groups, -1)
@@ -226,6 +229,7 @@ class _Laws:
             (len(labels), self.n_groups),
         )
         self.beta = self._dispersion()
+        self.habits = self._habits()
         # Means of rewards of many values may differ by luck: such rewards are not compared.
         self.pays = read_reward_law(counts).name in ("bernoulli", "categorical")
         n_tries, means = counts.visits, counts.reward_means
@@ -252,6 +256,33 @@ class _Laws:
             ),
             _ALPHAS,
         )
+
+    def _habits(self) -> tuple[float, float]:
+        """Fit how much alike observations of a state were treated, and those of all states."""
+        own = self.all.visits[self.labels >= 0].astype(np.float64)
+        whole = (self.groups.T @ self.all.visits)[self.labels[self.labels >= 0]]
+        usual = own.sum(axis=0) + 0.5
+        usual /= usual.sum()
+        theirs = (whole - own) + usual
+        theirs /= theirs.sum(axis=1, keepdims=True)
+        company = (whole - own).sum(axis=1) > 0
+        if not company.any():
+            return 1.0, 1.0
+        mine = own[company]
+        return (
+            highest(lambda a: float(_chosen(mine, a * theirs[company]).sum()), _ALPHAS),
+            highest(lambda a: float(_chosen(own, a * usual).sum()), _ALPHAS),
+        )
+
+    def _treated_alike(self, n: Any, m: Any) -> Floats:
+        """Return the log Bayes factor of one habit against two; what speaks for one is ignored."""
+        alike, apart = self.habits
+        usual = self.all.visits.sum(axis=0) + 0.5
+        usual = usual / usual.sum()
+        theirs = m + usual
+        theirs = theirs / theirs.sum(axis=1, keepdims=True)
+        both = _chosen(n, alike * theirs) - _chosen(n, apart * usual)
+        return np.clip(both, -_MOST, 0.0)
 
     def of(self, which: Ints) -> _Profiles:
         """Return the profiles of some observations."""
@@ -282,6 +313,7 @@ class _Laws:
         evidence = by_row.reshape(own.visits.shape).sum(axis=1)
         n, m = own.visits, core.visits
         shared = np.minimum(n, m).sum(axis=1)
+        evidence += self._treated_alike(n, m)
         if not self.pays:
             return evidence, shared
         gap = own.sums / np.maximum(n, 1) - core.sums / np.maximum(m, 1)
@@ -334,6 +366,13 @@ def _cells(own: Any, core: Any, weights: Floats) -> Floats:
     cells = gammaln(b + n + m) - gammaln(b + n) - gammaln(b + m) + gammaln(b)
     rows = np.repeat(np.arange(own.shape[0]), np.diff(mine.indptr))
     return np.bincount(rows, cells, own.shape[0]).astype(np.float64)
+
+
+def _chosen(n: Any, weights: Any) -> Floats:
+    """Return the log probability of choices, row by row, under Dirichlets with these weights."""
+    total = weights.sum(axis=-1)
+    cells = (gammaln(n + weights) - gammaln(weights)).sum(axis=-1)
+    return np.asarray(cells + gammaln(total) - gammaln(total + n.sum(axis=-1)))
 
 
 def _totals(n: Floats, m: Floats, alpha: float) -> Floats:

@@ -56,6 +56,10 @@ class World:
         Pairs of which the log says nothing.
     paid : tuple of ndarray, shape (n_states, n_actions)
         Mean rewards as shares of their range: of all steps, or of those that go on and of the last.
+    strange : float
+        The chance that an episode begins with an observation that was never seen.
+    lowest : float
+        The lowest reward of the log.
     """
 
     moves: Any
@@ -65,6 +69,8 @@ class World:
     restarts: bool
     unknown: NDArray[np.bool_]
     paid: tuple[Floats, ...] = ()
+    strange: float = 0.0
+    lowest: float = 0.0
 
     def values(self, policy: Floats, rewards: Floats | None = None) -> Floats:
         """Return the discounted sum from every state under a policy (probabilities by state)."""
@@ -106,9 +112,19 @@ class World:
         return np.asarray(whole / whole.sum(axis=1, keepdims=True))
 
     def value(self, policy: Floats) -> float:
-        """Return what a policy earns: per step for the average, else from the starts."""
-        total = float(self.starts @ self.values(policy))
-        return total * (1.0 - self.discount) if self.discount == _AVERAGE else total
+        """Return what a policy earns: per step for the average, else from the starts.
+
+        Nobody knows what to do at a start that was never seen: it pays the lowest reward, and
+        what follows is as bad as the worst start that is known.
+        """
+        values = self.values(policy)
+        total = float(self.starts @ values)
+        if self.discount == _AVERAGE:
+            return total * (1.0 - self.discount)
+        if self.strange == 0.0:
+            return total
+        worst = self.lowest + self.discount * float(values[self.starts > 0].min())
+        return total + self.strange * (min(worst, total) - total)
 
     def chance_of_unknown(self, policy: Floats) -> float:
         """Return the chance of ever choosing a pair of which nothing is known."""
@@ -171,8 +187,8 @@ class Draws:
         self.span = high - self.low if high > self.low else 1.0
         self.moves, self.ended = moves_and_ends(counts, ends)
         # Without ends nothing begins again, and the average does not depend on the start as a rule.
-        anywhere = (self.average and ends is None) or not starts.sum()
-        weights = counts.visits.sum(axis=1) if anywhere else starts
+        self.anywhere = (self.average and ends is None) or not starts.sum()
+        weights = counts.visits.sum(axis=1) if self.anywhere else starts
         self.starts = weights.astype(np.float64)
         self.doubt = doubts(counts, ends, partition, certainty)
         self.doubtful = np.flatnonzero((self.doubt > _NEGLIGIBLE) & (partition.labels >= 0))
@@ -253,7 +269,21 @@ class Draws:
         if unknown.any():
             laws, means = _guess_unknown(laws, means, unknown, found.visits, rng)
         means = self.low + self.span * means
-        return World(laws, means, starts, self.discount, self.average, unknown, tuple(paid))
+        once, episodes = np.count_nonzero(self.starts == 1), self.starts.sum()
+        strange = 0.0
+        if once and not self.anywhere:  # the chance of something new is that of being seen once
+            strange = once / episodes if rng is None else rng.beta(once, episodes - once + 1.0)
+        return World(
+            laws,
+            means,
+            starts,
+            self.discount,
+            self.average,
+            unknown,
+            tuple(paid),
+            strange,
+            self.low,
+        )
 
     def relearn(self, world: World, rng: np.random.Generator) -> World:
         """Return what would be the most likely world if as many steps were made in this one."""
@@ -275,7 +305,7 @@ class Draws:
             rewards.append([number, total, total**2 / np.maximum(number, 1.0) + spread])
         surprises = Surprises(moved, ended, found.surprises)
         again = found._replace(moved=moved, ended=ended, rewards=rewards, surprises=surprises)
-        return replace(self._world(again, None), starts=world.starts)
+        return replace(self._world(again, None), starts=world.starts, strange=world.strange)
 
 
 def _steps(moves: Any, tries: Floats, rng: np.random.Generator) -> Any:
