@@ -51,11 +51,11 @@ class Table(NamedTuple):
             np.add.at(moves, (*at, self.following[:, :, k]), stays)
         return moves, (self.chance * self.reward).sum(axis=2)
 
-    def value(self, policy: np.ndarray) -> float:
+    def value(self, policy: np.ndarray, discount: float = VALUES) -> float:
         """Return the discounted sum of an episode under chances of actions by state."""
         moves, reward = self.laws()
         matrix = np.einsum("sa,sat->st", policy, moves)
-        system = np.eye(len(matrix)) - VALUES * matrix
+        system = np.eye(len(matrix)) - discount * matrix
         return float(self.initial @ np.linalg.solve(system, (policy * reward).sum(axis=1)))
 
     def best(self) -> float:
@@ -218,6 +218,8 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
         by_state = np.zeros(chances.shape)
         np.add.at(by_state, labels, shown / views)
         worth[name] = table.value(by_state)
+        if environment == "sepsis":  # the share of patients who survive
+            worth[f"{name}_survives"] = table.value(by_state, 1.0 - 1e-9)
     return {
         **worth,
         "rows_used": len(log["view"]),

@@ -1,6 +1,7 @@
 """Safe policies and lower bounds, on small worlds whose truth is known."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.logs import Columns, count_logs, fit
-from romdp.logs.model.draws import Draws, World
+from romdp.logs.model.draws import Draws, World, _drawn_towards
 from romdp.logs.model.safety import behaviour, improve, judge, likeliest
 from romdp.logs.parting import doubts, part
 
@@ -256,3 +257,60 @@ def test_restarts_lead_to_where_episodes_begin():
     even = np.full((GOAL, 2), 0.5)
     per_step = Draws(*given, "average").best_guess().value(even)
     assert per_step == pytest.approx(np.mean(log["paid"]), rel=0.1)
+
+
+def habitual(rng, faithful):
+    """Walk a ring of 20 states with two views each; what is done depends on the state or not.
+
+    States 0 and 1 both lead to 2, so only what was done there can tell them apart.
+    """
+    seen, done, state = [], [], 0
+    for _ in range(4_000):
+        usual = rng.random() < (0.95 if faithful else 0.5)
+        done.append(state % 2 if usual else 1 - state % 2)
+        seen.append(2 * state + rng.integers(2))
+        state = rng.integers(2) if state == 19 else max(2, state + 1)
+    return Counts.from_trajectory(Trajectory(seen, done, rng.integers(2, size=len(seen))))
+
+
+def test_habits_tell_states_apart_where_they_depend_on_the_state():
+    states = np.repeat(np.arange(20), 2)
+    merged = Partition(np.maximum(states, 1))
+    rng = np.random.default_rng(0)
+    assert part(habitual(rng, True), None, merged) == Partition(states)
+    assert part(habitual(rng, False), None, merged) == merged
+
+
+def test_mean_rewards_are_drawn_towards_the_others_where_they_vary():
+    prior = np.full((3, 1), 0.5)
+    number = np.array([[1.0], [1.0], [100.0]])
+    certain, _ = _drawn_towards(prior, number, number * [[1.0], [0.0], [0.7]], 0.0)
+    np.testing.assert_allclose(certain.ravel(), [1.0, 0.0, 0.7])
+    drawn, worth = _drawn_towards(prior, number, number * [[1.0], [0.0], [0.55]], 0.25)
+    assert 0.5 < drawn[0, 0] < 0.6  # one reward says little
+    assert worth[0, 0] < worth[2, 0]
+    np.testing.assert_allclose(drawn[0] + drawn[1], 1.0)
+
+
+def test_starts_that_were_never_seen_are_charged():
+    laws, rewards = np.zeros((4, 2)), np.array([[1.0, 1.0], [3.0, 3.0]])
+    world = World(laws, rewards, np.full(2, 0.5), 0.9, False, np.zeros((2, 2), bool))
+    policy = np.full((2, 2), 0.5)
+    assert world.value(policy) == pytest.approx(2.0)
+    strange = replace(world, strange=0.1, lowest=-1.0)
+    assert strange.value(policy) == pytest.approx(0.9 * 2.0 + 0.1 * (-1.0 + 0.9 * 1.0))
+
+
+def test_a_long_log_of_a_drawn_world_teaches_that_world():
+    log = walk(400, 0)
+    counted = count_logs(log, Columns("place", "step", "paid", "walk", None, "over"), holdout=0)
+    same = Partition(np.arange(len(counted.observation_names)))
+    draws = Draws(
+        counted.total, counted.ends, counted.starts, same, counted.reward_range, "episodic"
+    )
+    rng = np.random.default_rng(0)
+    world, _ = draws.draw(rng)
+    again = draws.relearn(world, rng)
+    tried = counted.total.visits.ravel() > 200
+    assert tried.any()
+    assert abs(world.moves - again.moves)[tried].max() < 0.2  # four standard errors of 200 tries

@@ -33,6 +33,7 @@ _TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
 _FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
 _CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
+_STRANGE = 0.5  # chance of a start that was never seen, from which on there is no bound
 _MOST_SWEEPS = 100
 _ENOUGH = 10  # visits that place an observation as a rule
 
@@ -180,6 +181,12 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
     if np.mean(judged.lost[:, 0] > _LOST) > 1.0 - LEVEL:
         lower = -np.inf
         missing = _missing(draws)
+    elif guess.strange > _STRANGE:
+        lower = -np.inf
+        missing = (
+            f"{guess.strange:.0%} of new episodes will begin with an observation at which none "
+            f"began before; some {10 * draws.counts.n_steps:,} rows of the same kind would do"
+        )
     return Safety(
         policy=freeze(policies[best]),
         value_lower=lower,
