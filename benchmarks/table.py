@@ -85,7 +85,7 @@ QUICK = Effort(
     grouping_states=5,
     regret_sizes=(10,),
     regret_steps=2_000,
-    seeds=2,
+    seeds=1,
     repeats=1,
 )
 
