@@ -61,7 +61,18 @@ ENVIRONMENTS = {
     "cartpole": (60_000, lambda: gymnasium.make("CartPole-v1")),
     "minigrid": (30_000, minigrid),
 }
-ROWS = [*OFFLINE, "digits-online", *LOCKS, *RINGS, *ENVIRONMENTS]
+TOLD = {  # steps, and what makes the world
+    "told-lock25": (10_000, lambda seed: GaussianLock(25, 10, False, seed, True)),
+    "told-lock25-noise": (
+        10_000,
+        lambda seed: Distraction(GaussianLock(25, 10, False, seed, True), 64, seed=seed),
+    ),
+    "told-lock50": (20_000, lambda seed: GaussianLock(50, 10, False, seed, True)),
+    "told-ring20": (6_000, lambda seed: DistractedRing(20, 512, 0.0, 0.0, seed, True)),
+    "told-ring30": (15_000, lambda seed: DistractedRing(30, 512, 0.0, 0.0, seed, True)),
+    "told-ring20-astray": (6_000, lambda seed: DistractedRing(20, 512, 0.05, 0.0, seed, True)),
+}
+ROWS = [*OFFLINE, *TOLD, "digits-online", *LOCKS, *RINGS, *ENVIRONMENTS]
 
 
 def digits_log(seed, steps, n_noise):
@@ -146,6 +157,46 @@ def lock_row(name, seed, budget):
     print(
         f"{name} seed {seed}: {verdict} after {len(returns)} episodes, best mean of {run} "
         f"{longest:.3f} (exact best {best:.3f}); {view_of(online._state)}, "
+        f"{time.process_time() - start:.0f} s",
+        flush=True,
+    )
+
+
+def told_row(name, seed):
+    """Learn codes where a driver who knows the right action explores: encoding without search."""
+    steps, make = TOLD[name]
+    env, rng = make(seed), np.random.default_rng(seed)
+    right = env.unwrapped.secret if "lock" in name else env.unwrapped.right
+    (shown, info), episodes = env.reset(seed=seed), [0]
+    vectors, hidden, actions, rewards = [], [], [], []
+    for _ in range(steps):
+        state = info["hidden_state"]
+        wise = right[state // 3, state % 3 % 2] if "lock" in name else right[state]
+        action = int(wise if rng.random() < 0.85 else rng.integers(env.action_space.n))
+        vectors.append(shown)
+        hidden.append(state)
+        actions.append(action)
+        shown, reward, over, _, info = env.step(action)
+        rewards.append(reward)
+        episodes[-1] += 1
+        if over:
+            shown, info = env.reset()
+            episodes.append(0)
+    lengths = [length for length in episodes if length]
+    ended = np.ones(len(lengths), bool)
+    ended[-1] = episodes[-1] == 0
+    steps = make_steps(np.array(vectors), actions, rewards, lengths, ended)
+    start = time.process_time()
+    decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(seed))
+    codes = decoder.encoding.codes(steps.vectors)
+    if decoder.encoding.view != "apart":
+        codes = decoder.predict(steps.vectors)
+    truth = np.unique(hidden, return_inverse=True)[1]
+    table = np.zeros((codes.max() + 1, truth.max() + 1))
+    np.add.at(table, (codes, truth), 1)
+    print(
+        f"{name} seed {seed}: {codes.max() + 1} codes for {truth.max() + 1} states met, purity "
+        f"{table.max(axis=1).sum() / len(truth):.4f}; view {decoder.encoding.view}, "
         f"{time.process_time() - start:.0f} s",
         flush=True,
     )
@@ -260,6 +311,8 @@ def main():
         for seed in range(options.first, options.first + options.seeds):
             if row in OFFLINE:
                 digits_row(row, seed)
+            elif row in TOLD:
+                told_row(row, seed)
             elif row in LOCKS:
                 lock_row(row, seed, options.budget)
             elif row in RINGS:
