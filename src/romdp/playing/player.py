@@ -259,8 +259,8 @@ def play(
         An `Agent`, such as ``romdp.UCRL2()``. It is not changed: one agent can play many times.
     world
         A `ROMDP` or `MDP` (compiled), or a Gymnasium environment with enumerable actions, whose
-        observations are enumerable, vectors or pictures (stepped; a terminated step leads to the restart's observation, a truncated
-        one counts no transition).
+        observations are enumerable, vectors or pictures (stepped; a terminated step
+        leads to the restart's observation, a truncated one counts no transition).
     steps
         How many actions are taken, in all.
     seed
