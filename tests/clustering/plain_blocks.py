@@ -14,9 +14,9 @@ from romdp.data.trajectory import Trajectory
 def reward_score(rule: Rule, pay):
     """Log marginal likelihood of one pair's rewards."""
     if rule.reward_code == CATEGORICAL:
-        half = 0.5 * len(pay)
-        inner = sum(math.lgamma(c + 0.5) - math.lgamma(0.5) for c in pay)
-        return inner + math.lgamma(half) - math.lgamma(pay.sum() + half)
+        prior = rule.reward_prior
+        inner = sum(math.lgamma(c + w) - math.lgamma(w) for c, w in zip(pay, prior, strict=True))
+        return inner + math.lgamma(prior.sum()) - math.lgamma(pay.sum() + prior.sum())
     if rule.reward_code == GAUSSIAN:
         visits, total, squares = pay
         weight, shape, rate = rule.reward_prior
@@ -41,9 +41,10 @@ def plain_score(rule: Rule, counts: Counts, parts, labels, n_successors=None):
     placed = np.flatnonzero(labels >= 0)
     groups = np.unique(labels[placed])
     n_groups, n_placed = len(groups), len(placed)
-    mass = rule.alpha * (n_groups if n_successors is None else n_successors)
+    mass = rule.alpha * ((n_groups if n_successors is None else n_successors) - 1) + rule.stay
     transitions = counts.dense().transitions
     value = -math.lgamma(n_placed + 1) - math.log(math.comb(n_placed - 1, n_groups - 1))
+    value += math.lgamma(n_groups + 1)
     for s in groups:
         mine = np.flatnonzero(labels == s)
         value += math.lgamma(len(mine) + 1)
@@ -53,7 +54,9 @@ def plain_score(rule: Rule, counts: Counts, parts, labels, n_successors=None):
             value += reward_score(rule, parts[mine, a].sum(axis=0))
             row = [transitions[mine, a][:, labels == t].sum() for t in groups]
             value += math.lgamma(mass) - math.lgamma(sum(row) + mass)
-            value += sum(math.lgamma(n + rule.alpha) - math.lgamma(rule.alpha) for n in row)
+            for t, n in zip(groups, row, strict=True):
+                parameter = rule.stay if t == s else rule.alpha
+                value += math.lgamma(n + parameter) - math.lgamma(parameter)
     return value
 
 

@@ -10,6 +10,7 @@ from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
 from romdp.clustering.likelihood.blockmodel import (
     ALPHAS,
+    STAYS,
     best_rule,
     cell_term,
     log_gamma,
@@ -30,11 +31,11 @@ def test_log_gamma(x):
     assert log_gamma(x) == pytest.approx(math.lgamma(x), rel=1e-12, abs=1e-12)
 
 
-@given(seeds, kinds, st.sampled_from(ALPHAS), st.integers(0, 2))
-def test_score_is_its_definition(seed, kind, alpha, unplaced):
+@given(seeds, kinds, st.sampled_from(ALPHAS), st.sampled_from(STAYS), st.integers(0, 2))
+def test_score_is_its_definition(seed, kind, alpha, stays, unplaced):
     counts = walk(seed, rewards=kind)
     law = read_reward_law(counts)
-    rule = make_rule(law, alpha)
+    rule = make_rule(law, alpha, stays)
     labels = random_labels(seed, 7, 3, unplaced)
     blocks = make_blocks(Links.of(counts), law.parts, labels, 3)
     expected = plain_score(rule, counts, law.parts, labels)
@@ -77,6 +78,17 @@ def test_alpha_follows_the_data_but_not_below_one_over_the_number_of_groups():
 
     assert fitted(even) == 1.0
     assert 1 / 7 <= fitted(certain) < 0.25
+
+
+def test_staying_has_a_parameter_of_its_own():
+    law = read_reward_law(walk(0, rewards="none"))
+    blocks = make_blocks(Links.of(walk(0)), law.parts, np.arange(7), 7)
+    moves = np.zeros_like(blocks.moves)
+    moves[np.arange(7), 0, np.arange(7)] = 5  # the first action never leads anywhere
+    moves[np.arange(7), 1, (np.arange(7) + 2) % 7] = 5
+    out, into = moves.sum(axis=2), moves.sum(axis=(0, 1))
+    rule, _ = best_rule(make_rules(law), blocks._replace(moves=moves, out=out, into=into))
+    assert rule.stay >= 4 * rule.alpha
 
 
 def test_the_score_is_a_probability_of_the_data():

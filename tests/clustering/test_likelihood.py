@@ -246,3 +246,30 @@ def test_noise_seen_a_few_times_is_one_group():
         observations, rng.integers(0, 3, 15_000), rng.integers(0, 2, 15_000).astype(float)
     )
     assert cluster(seen, seed=0).n_clusters == 1
+
+
+def test_an_end_tells_states_apart_and_a_restart_does_not():
+    """Two states that differ in nothing but whether the episode ends there, ten views of each."""
+    draw = np.random.default_rng(0)
+    shown, last, views = [], [], np.arange(20).reshape(2, 10)
+    for _ in range(600):
+        state = int(draw.integers(2))
+        shown.append(int(draw.choice(views[state])))
+        last.append(state == 1)
+    lengths = np.diff(np.flatnonzero([True, *last]))  # an episode ends at the second state
+    n_steps = int(lengths.sum())
+    ended = np.cumsum(lengths) - 1
+    seen = Trajectory(
+        shown[:n_steps],
+        np.zeros(n_steps, int),
+        lengths=lengths,
+        final_observations=[*np.array(shown)[ended[:-1] + 1], -1],
+        terminated=np.ones(lengths.size, bool),
+        n_observations=20,
+    )
+    counts = Counts.from_trajectory(seen)
+    truth = Partition(np.repeat([0, 1], 10))
+    assert Likelihood().fit(counts, rng()).partition == truth
+    assert Likelihood(n_states=2).fit(counts, rng()).partition == truth
+    found = Likelihood().regroup(Evidence(counts), Partition.unseen(20), rng())
+    assert found == truth

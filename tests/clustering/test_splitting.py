@@ -123,7 +123,7 @@ def test_relabel_keeps_the_blocks_right(seed, kind):
 def setting(seed, kind, n_groups=4):
     counts = walk(seed, rewards=kind)
     law = read_reward_law(counts)
-    rule = make_rule(law, alpha=0.4)
+    rule = make_rule(law, alpha=0.4, stays=4.0)
     labels = random_labels(seed, 7, n_groups)
     blocks = make_blocks(Links.of(counts), law.parts, labels, n_groups)
     return rule, blocks, partial(plain_score, rule, counts, law.parts)

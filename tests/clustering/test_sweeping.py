@@ -36,7 +36,7 @@ def climb_once(links, parts, rule, blocks, order):
 def setting(seed, n_observations, n_groups, kind="bernoulli", steps=60):
     counts = walk(seed, n_observations, steps=steps, rewards=kind)
     law = read_reward_law(counts)
-    rule = make_rule(law, alpha=0.4)
+    rule = make_rule(law, alpha=0.4, stays=4.0)
     labels = random_labels(seed, n_observations, n_groups)
     return counts, Links.of(counts), law.parts, rule, labels
 
@@ -151,7 +151,7 @@ def test_hot_sweeps_draw_from_the_posterior():
 def test_rise_differences_are_score_differences(seed, kind, placed):
     counts = walk(seed, rewards=kind)
     law, links = read_reward_law(counts), Links.of(counts)
-    rule = make_rule(law, alpha=0.4)
+    rule = make_rule(law, alpha=0.4, stays=4.0)
     labels = random_labels(seed, 7, 3)
     y = int(np.flatnonzero(np.bincount(labels)[labels] > 1)[0])
     start = labels.copy()

@@ -3,15 +3,16 @@
 A group s under action a leads to group t with some probability p[s, a, t]; t shows its member y
 with some probability of y's own; (s, a) pays by some law. All of these are unknown and integrated
 out: Dirichlet(alpha) for moves (alpha is fitted to the data: small where moves are nearly
-certain), Dirichlet(1) for emission, Dirichlet(1/2) or normal-gamma for rewards. With n[s, a, t]
-the transitions between groups, the log likelihood splits into one term per cell n[s, a, t], one
-per row (s, a), one per group (what it emits, and its place among the groupings) and one per
-(s, a) for rewards.
+certain; staying in s has a parameter of its own, which is larger in worlds where many actions
+change nothing), Dirichlet(1) for emission, and a Dirichlet law that is fitted to all rewards, or
+normal-gamma, for rewards. With n[s, a, t] the transitions between groups, the log likelihood splits
+into one term per cell n[s, a, t], one per row (s, a), one per group (what it emits, and its place
+among the groupings) and one per (s, a) for rewards.
 
 A grouping of Y observations into S groups has the prior probability
-prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely. Without it, chance
-differences between rarely seen observations would pay for groups of their own. What does not
-depend on the grouping is left out.
+S! prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely, and S! of them name
+the same groups in another order. Without it, chance differences between rarely seen observations
+would pay for groups of their own. What does not depend on the grouping is left out.
 
 A *term* is what one part adds to the score; a *rise* is by how much a term, or the score, goes up
 when something is added or merged.
@@ -31,6 +32,9 @@ from romdp.core.compiled import kernel
 ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
 """The Dirichlet parameters of moves that are tried: from 1 down to about 0.0007."""
 
+STAYS = (1.0, 4.0, 16.0, 64.0, 256.0)
+"""What the parameter of staying may be, in alphas."""
+
 _TABLE_SIZE = 4096  # counts below this are looked up
 _SMALL_RISE = 16  # factors up to which a product is faster than two gamma functions
 
@@ -38,8 +42,10 @@ _SMALL_RISE = 16  # factors up to which a product is faster than two gamma funct
 class Rule(NamedTuple):
     """How a grouping is scored."""
 
-    alpha: float  # Dirichlet parameter of moves
+    alpha: float  # Dirichlet parameter of moves to other groups
+    stay: float  # and of staying
     table: NDArray[np.float64]  # the cell term of small counts
+    stay_table: NDArray[np.float64]  # the same of cells (s, a, s)
     reward_code: int
     reward_prior: NDArray[np.float64]
 
@@ -58,12 +64,13 @@ class Blocks(NamedTuple):
     pay: NDArray[np.float64]  # (S, A, n_parts): reward parts
 
 
-def make_rule(law: RewardLaw, alpha: float = 0.5) -> Rule:
-    """Build the rule for one value of alpha."""
-    return Rule(alpha, _table(alpha), law.code, law.prior)
+def make_rule(law: RewardLaw, alpha: float = 0.5, stays: float = 1.0) -> Rule:
+    """Build the rule for one value of alpha; the parameter of staying is ``stays`` times that."""
+    stay = stays * alpha
+    return Rule(alpha, stay, _table(alpha), _table(stay), law.code, law.prior)
 
 
-@lru_cache(maxsize=2 * len(ALPHAS))
+@lru_cache(maxsize=4 * len(ALPHAS))
 def _table(alpha: float) -> NDArray[np.float64]:
     table = np.empty(_TABLE_SIZE)
     _fill_table(alpha, table)
@@ -91,7 +98,7 @@ def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
 
 @kernel
 def cell_term(rule: Rule, n: int) -> float:
-    """Return the term of one cell; 0 for an empty one."""
+    """Return the term of a cell between two groups; 0 for an empty one."""
     if n < rule.table.size:
         value: float = rule.table[n]
         return value
@@ -99,11 +106,26 @@ def cell_term(rule: Rule, n: int) -> float:
 
 
 @kernel
+def stay_term(rule: Rule, n: int) -> float:
+    """Return the term of a cell from a group to itself; 0 for an empty one."""
+    if n < rule.stay_table.size:
+        value: float = rule.stay_table[n]
+        return value
+    return log_gamma(n + rule.stay) - log_gamma(rule.stay)
+
+
+@kernel
+def row_mass(rule: Rule, n_groups: int) -> float:
+    """Return the sum of the parameters of one row."""
+    return rule.alpha * (n_groups - 1) + rule.stay
+
+
+@kernel
 def row_term(rule: Rule, total: int, n_groups: int) -> float:
     """Return the term of one row (s, a) with ``total`` transitions; 0 for an empty one."""
     if total == 0:
         return 0.0
-    mass = rule.alpha * n_groups
+    mass = row_mass(rule, n_groups)
     return log_gamma(mass) - log_gamma(total + mass)
 
 
@@ -126,7 +148,7 @@ def grouping_term(n_placed: int, n_groups: int) -> float:
         - log_gamma(float(n_groups))
         - log_gamma(n_placed - n_groups + 1.0)
     )
-    return -log_gamma(n_placed + 1.0) - choices
+    return log_gamma(n_groups + 1.0) - log_gamma(n_placed + 1.0) - choices
 
 
 @kernel
@@ -141,11 +163,12 @@ def reward_term(
             count = float(pay[k] + times * more[k])
             visits += count
             if count > 0:
-                value += log_gamma(count + 0.5) - 0.5723649429247001  # log gamma(1/2)
+                weight = float(rule.reward_prior[k])
+                value += log_gamma(count + weight) - log_gamma(weight)
         if visits == 0:
             return 0.0
-        half = 0.5 * pay.size
-        return value + log_gamma(half) - log_gamma(visits + half)
+        mass = float(rule.reward_prior.sum())
+        return value + log_gamma(mass) - log_gamma(visits + mass)
     if rule.reward_code == GAUSSIAN:
         visits = float(pay[0] + times * more[0])
         if visits < 0.5:
@@ -188,9 +211,18 @@ def cell_rise(rule: Rule, n: int, more: int) -> float:
 
 
 @kernel
+def stay_rise(rule: Rule, n: int, more: int) -> float:
+    """By how much the term of a cell from a group to itself rises when its count does."""
+    if n + more < rule.stay_table.size:
+        value: float = rule.stay_table[n + more] - rule.stay_table[n]
+        return value
+    return log_rising(n + rule.stay, float(more))
+
+
+@kernel
 def row_rise(rule: Rule, total: int, more: int, n_groups: int) -> float:
     """By how much the term of a row rises with its total."""
-    return -log_rising(total + rule.alpha * n_groups, float(more))
+    return -log_rising(total + row_mass(rule, n_groups), float(more))
 
 
 @kernel
@@ -206,13 +238,13 @@ def reward_rise(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
     """By how much the term of rewards rises when ``more`` joins them."""
     if rule.reward_code == CATEGORICAL:
         value = 0.0
-        visits = 0.5 * pay.size
+        visits = 0.0
         joining = 0.0
         for k in range(pay.size):
-            visits += pay[k]
+            visits += pay[k] + rule.reward_prior[k]
             joining += more[k]
             if more[k] > 0:
-                value += log_rising(pay[k] + 0.5, more[k])
+                value += log_rising(pay[k] + rule.reward_prior[k], more[k])
         return value - log_rising(visits, joining)
     return reward_term(rule, pay, more, 1) - reward_term(rule, pay, more, 0)
 
@@ -282,32 +314,40 @@ def score(rule: Rule, blocks: Blocks) -> float:
             value += row_term(rule, blocks.out[s, a], n_groups)
             value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
             for t in range(n_slots):
-                if blocks.moves[s, a, t] > 0:
+                if blocks.moves[s, a, t] > 0 and t != s:
                     value += cell_term(rule, blocks.moves[s, a, t])
+            value += stay_term(rule, blocks.moves[s, a, s])
     return value
 
 
-def make_rules(law: RewardLaw) -> tuple[Rule, ...]:
-    """Build the rules that `best_rule` chooses from: one per value of alpha."""
-    return tuple(make_rule(law, alpha) for alpha in ALPHAS)
+def make_rules(law: RewardLaw) -> tuple[tuple[Rule, ...], ...]:
+    """Build the rules that `best_rule` chooses from: by alpha, and by what staying has of it."""
+    return tuple(tuple(make_rule(law, alpha, stays) for stays in STAYS) for alpha in ALPHAS)
 
 
 def best_rule(
-    rules: tuple[Rule, ...], blocks: Blocks, near: Rule | None = None
+    rules: tuple[tuple[Rule, ...], ...], blocks: Blocks, near: Rule | None = None
 ) -> tuple[Rule, float]:
-    """Choose the rule, that is alpha, under which a grouping scores best; returns both.
+    """Choose the rule under which a grouping scores best; returns both.
 
     Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
     successors that is seen rarely would look better cut into pieces. The score has one maximum
-    in alpha, so the search goes uphill from ``near``, the best rule of a similar grouping.
+    in alpha, so the search goes uphill from ``near``, the best rule of a similar grouping; first
+    in alpha and then in what staying has of it.
     """
-    last = max(i for i, rule in enumerate(rules) if i == 0 or rule.alpha * blocks.size.size >= 1.0)
-    best = 0 if near is None else min(ALPHAS.index(near.alpha), last)
-    highest = float(score(rules[best], blocks))
-    for step in (1, -1):
-        while 0 <= best + step <= last:
-            value = float(score(rules[best + step], blocks))
-            if value <= highest:
-                break
-            best, highest = best + step, value
-    return rules[best], highest
+    n_groups = blocks.size.size
+    last = max(i for i, row in enumerate(rules) if i == 0 or row[0].alpha * n_groups >= 1.0)
+    here = [0, 0]
+    if near is not None:
+        here = [min(ALPHAS.index(near.alpha), last), STAYS.index(near.stay / near.alpha)]
+    highest = float(score(rules[here[0]][here[1]], blocks))
+    for axis, end in ((0, last), (1, len(rules[0]) - 1)):
+        for step in (1, -1):
+            while 0 <= here[axis] + step <= end:
+                tried = here.copy()
+                tried[axis] += step
+                value = float(score(rules[tried[0]][tried[1]], blocks))
+                if value <= highest:
+                    break
+                here, highest = tried, value
+    return rules[here[0]][here[1]], highest

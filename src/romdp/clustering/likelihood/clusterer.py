@@ -15,6 +15,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Evidence
@@ -36,6 +37,8 @@ _RUNGS = (3, 5, 8, 13, 21)  # numbers of groups whose evidence is measured,
 _FEW_OBSERVATIONS = 5_000  # up to this many observations
 _SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # how slowly `fit` cools, up to this many observations
 _SETTLED = 0.01  # numbers of groups that two starts found are the same up to this share
+_MOST_ALONE = 600  # observations up to which each may be a group of its own,
+_CERTAIN = 4.0  # if the weight of all moves in the prior of a pair is below this
 _LARGE = 64  # a previous grouping with more groups than this is improved, not searched for again
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
@@ -166,6 +169,10 @@ class Likelihood:
         """
         counts = evidence.counts
         _check_start(previous, counts)
+        if counts.ends is not None:
+            inner = replace(evidence, counts=_with_end(counts))
+            start = Partition(np.append(previous.labels, previous.n_clusters))
+            return _without_end(self._one_more().regroup(inner, start, rng))
         met = _met(counts)
         if len(met) == 0:
             return Partition.unseen(counts.n_observations)
@@ -178,7 +185,7 @@ class Likelihood:
         if (known < 0).all() or (len(known) > _LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
-        best = search.polish(kept)
+        best = self._or_alone(search, search.polish(kept))
         if best.n_groups <= _LARGE:
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
@@ -201,6 +208,18 @@ class Likelihood:
         """
         if start is not None:
             _check_start(start, counts)
+        if counts.ends is not None:
+            labels = None if start is None else np.append(start.labels, start.n_clusters)
+            known = None if labels is None else Partition(labels)
+            fit = self._one_more().fit(_with_end(counts), rng, known)
+            partition = _without_end(fit.partition)
+            return replace(
+                fit,
+                partition=partition,
+                blocks=counts.group(partition),
+                log_odds=freeze(fit.log_odds[:-1].copy()),
+                certainty=freeze(fit.certainty[:-1].copy()),
+            )
         met = _met(counts)
         if len(met) == 0:
             raise InvalidInputError(
@@ -230,6 +249,10 @@ class Likelihood:
         if self.n_states is None:
             best = self._choose_by_evidence(search, counts, best)
         return self._report(search, counts, best)
+
+    def _one_more(self) -> "Likelihood":
+        """Return the clusterer that finds one more group, which is for the end of an episode."""
+        return self if self.n_states is None else replace(self, n_states=self.n_states + 1)
 
     def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
         return Search(
@@ -272,6 +295,19 @@ class Likelihood:
             if many and not (waiting or settled) and n_groups < largest and self.n_states is None:
                 waiting.append(min(2 * max(n_groups, found.n_groups), largest))
         assert best is not None
+        return best
+
+    def _or_alone(self, search: Search, best: Grouping) -> Grouping:
+        """Compare with a group for each observation, from which others are then merged.
+
+        Where moves are certain and each state has one observation, groups that mix states are a
+        trap: seen from there, no single split is worth its price.
+        """
+        if self.n_states is None and len(search.seen) <= min(_MOST_ALONE, self.max_groups):
+            alone = search.warm(np.arange(search.links.n_observations))
+            certain = alone.rule.alpha * alone.n_groups < _CERTAIN
+            if certain and alone.score > best.score:
+                return search.polish(alone)
         return best
 
     def _choose_by_evidence(
@@ -366,6 +402,27 @@ def _warn(argument: str, remedy: str) -> None:
 
 def _better(first: Grouping, second: Grouping) -> Grouping:
     return second if second.score > first.score else first
+
+
+def _with_end(counts: Counts) -> Counts:
+    """Make the end of an episode one more observation, the last, which leads nowhere.
+
+    Where the next episode begins says nothing about the state that the last one ended in.
+    """
+    n_actions = counts.n_actions
+    outcomes = scipy.sparse.csr_array(counts.sparse().outcomes())
+    nowhere = np.full(n_actions, outcomes.indptr[-1], outcomes.indptr.dtype)
+    parts = outcomes.data, outcomes.indices, np.concatenate((outcomes.indptr, nowhere))
+    shape = (outcomes.shape[0] + n_actions, outcomes.shape[1])
+    rest = (counts.visits, counts.reward_sums, counts.reward_squares)
+    visits, sums, squares = (np.pad(array, ((0, 1), (0, 0))) for array in rest)
+    moves = scipy.sparse.csr_array(parts, shape=shape)
+    return Counts.from_parts(visits, moves, sums, squares, None)
+
+
+def _without_end(found: Partition) -> Partition:
+    """Leave the end of an episode out of a grouping again."""
+    return Partition(found.labels[:-1])
 
 
 def _met(counts: Counts) -> NDArray[np.int64]:

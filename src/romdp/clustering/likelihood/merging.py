@@ -14,6 +14,7 @@ from romdp.clustering.likelihood.blockmodel import (
     grouping_term,
     reward_term,
     row_term,
+    stay_term,
 )
 from romdp.core.compiled import kernel
 
@@ -53,7 +54,7 @@ def _alone(rule: Rule, blocks: Blocks, k: int, n_groups: int) -> float:
     """Return the terms that concern group k alone, with ``n_groups`` groups in all."""
     value = group_term(blocks.into[k], blocks.size[k])
     for a in range(blocks.out.shape[1]):
-        value += cell_term(rule, blocks.moves[k, a, k])
+        value += stay_term(rule, blocks.moves[k, a, k])
         value += row_term(rule, blocks.out[k, a], n_groups)
         if rule.reward_code != 0:
             value += reward_term(rule, blocks.pay[k, a], blocks.pay[k, a], 0)
@@ -67,7 +68,7 @@ def _united(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
     value = group_term(blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
     for a in range(moves.shape[1]):
         inner = moves[k, a, k] + moves[k, a, m] + moves[m, a, k] + moves[m, a, m]
-        value += cell_term(rule, inner)
+        value += stay_term(rule, inner)
         value -= cell_term(rule, moves[k, a, m]) + cell_term(rule, moves[m, a, k])
         value += row_term(rule, out[k, a] + out[m, a], n_groups)
         if rule.reward_code != 0:

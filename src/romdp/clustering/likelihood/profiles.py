@@ -16,6 +16,7 @@ from romdp.clustering.likelihood.blockmodel import (
     member_rise,
     reward_rise,
     row_rise,
+    stay_rise,
 )
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import NO_REWARD
@@ -174,7 +175,7 @@ def join_rise(
     for a in range(n_actions):
         more = profile.leads[a, group] + profile.comes[group, a] + profile.loops[a]
         if more > 0:
-            value += cell_rise(rule, moves[group, a, group], more)
+            value += stay_rise(rule, moves[group, a, group], more)
         if profile.led[a] > 0:
             value += row_rise(rule, blocks.out[group, a], profile.led[a], n_groups)
         if rule.reward_code != NO_REWARD and parts[y, a].any():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice
@@ -20,6 +21,7 @@ REWARD_LAWS = ("none", "bernoulli", "categorical", "gaussian")
 """What a caller may insist on; None leaves the choice to the data."""
 
 _MOST_LEVELS = 3  # visits, sums and squares are three equations
+_WEIGHTS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)  # of a prior of all levels; the first if in doubt
 _TOLERANCE = 1e-6  # of a count found by solving them, relative to the visits
 
 
@@ -36,7 +38,9 @@ class RewardLaw:
         squares) of rewards shifted and scaled to mean 0 and variance 1 over all steps.
     prior
         Gaussian: pseudo-visits of the mean, then shape and rate of the precision (a
-        normal-gamma law around 0, matched to the spread within pairs). Else empty.
+        normal-gamma law around 0, matched to the spread within pairs). Categorical: the Dirichlet
+        weight of each level, in proportion to how often it was paid; small in sum where the
+        rewards of a pair are all alike. Else empty.
     levels
         The values that rewards take; empty for a Gaussian law.
     """
@@ -77,7 +81,7 @@ def read_reward_law(counts: Counts, law: str | None = None) -> RewardLaw:
     if parts is not None:
         if len(levels) == 1:
             return _no_reward(counts)
-        return RewardLaw(CATEGORICAL, parts, np.empty(0), levels)
+        return RewardLaw(CATEGORICAL, parts, _level_weights(parts), levels)
     if wanted is not None:
         kinds = "0 and 1" if wanted == "bernoulli" else f"{_MOST_LEVELS} different values"
         raise InvalidInputError(
@@ -128,6 +132,23 @@ def _level_counts(counts: Counts, levels: tuple[float, ...]) -> NDArray[np.float
     ):
         return None
     return np.ascontiguousarray(whole)
+
+
+def _level_weights(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fit the Dirichlet weights of the levels to the pairs: what all were paid, as a prior of each.
+
+    Their sum is the one of `_WEIGHTS` under which the rewards of the pairs are most probable.
+    """
+    pairs = parts.reshape(-1, parts.shape[-1])
+    paid = pairs.sum(axis=0) + 0.5
+    shares = paid / paid.sum()
+    pairs = pairs[pairs.sum(axis=1) > 1.0]  # a single reward says nothing about the others
+    fits = []
+    for weight in _WEIGHTS:
+        each = weight * shares
+        fit = (gammaln(pairs + each) - gammaln(each)).sum()
+        fits.append(fit + (gammaln(weight) - gammaln(pairs.sum(axis=1) + weight)).sum())
+    return np.asarray(_WEIGHTS[int(np.argmax(fits))] * shares)
 
 
 def _gaussian(counts: Counts) -> RewardLaw:

@@ -334,14 +334,14 @@ class Search:
 
 @lru_cache(maxsize=64)
 def _log_placings(n_placed: int, n_groups: int) -> float:
-    """Return the log of the number of ways to fill ``n_groups`` groups, none of them empty.
+    """Return the log of the number of ways to part observations into ``n_groups`` groups.
 
-    The last observation goes to one of the groups, which was empty before or not.
+    The last observation is a group of its own, or joins one of the others.
     """
     log_groups = np.log(np.arange(1, n_groups + 1))
     ways = np.full(n_groups + 1, -np.inf)  # by the number of groups, from none on
     ways[0] = 0.0
     for _ in range(n_placed):
-        ways[1:] = log_groups + np.logaddexp(ways[1:], ways[:-1])
+        ways[1:] = np.logaddexp(log_groups + ways[1:], ways[:-1])
         ways[0] = -np.inf
     return float(ways[-1])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import Blocks, Rule
+from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_mass
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.profiles import (
     N_COMES,
@@ -55,7 +55,7 @@ def estimate_laws(rule: Rule, blocks: Blocks) -> Laws:
         np.log(blocks.into + blocks.size + 1.0),
         np.zeros((n_actions, blocks.pay.shape[2], n_slots)),
     )
-    base = np.log(blocks.out + rule.alpha * n_slots)
+    base = np.log(blocks.out + row_mass(rule, n_slots))
     unlikely = math.log(rule.alpha)
     for a in range(n_actions):
         for first in range(0, n_slots, _STRIP):  # strips of columns, for the cache's sake
@@ -66,7 +66,8 @@ def estimate_laws(rule: Rule, blocks: Blocks) -> Laws:
                     laws.toward[s, a, t] = value
                     laws.back[a, t, s] = value
         for s in range(n_slots):
-            laws.inner[a, s] = laws.toward[s, a, s]
+            stays = math.log(blocks.moves[s, a, s] + rule.stay) - base[s, a]
+            laws.toward[s, a, s] = laws.back[a, s, s] = laws.inner[a, s] = stays
             _estimate_pay(rule, blocks.pay[s, a], laws.pay[a, :, s])
     return laws
 
@@ -75,9 +76,9 @@ def estimate_laws(rule: Rule, blocks: Blocks) -> Laws:
 def _estimate_pay(rule: Rule, paid: NDArray[np.float64], law: NDArray[np.float64]) -> None:
     """Fill in the log likelihood of each reward part of a pair."""
     if rule.reward_code == CATEGORICAL:
-        visits = paid.sum() + 0.5 * paid.size
+        visits = paid.sum() + rule.reward_prior.sum()
         for k in range(paid.size):
-            law[k] = math.log((paid[k] + 0.5) / visits)
+            law[k] = math.log((paid[k] + rule.reward_prior[k]) / visits)
     elif rule.reward_code == GAUSSIAN:
         # log density of N(mean, variance), as weights of (1, reward, reward^2)
         weight, rate = rule.reward_prior[0], rule.reward_prior[2]
