@@ -10,9 +10,9 @@ into one term per cell n[s, a, t], one per row (s, a), one per group (what it em
 among the groupings) and one per (s, a) for rewards.
 
 A grouping of Y observations into S groups has the prior probability
-S! prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely, and S! of them name
-the same groups in another order. Without it, chance differences between rarely seen observations
-would pay for groups of their own. What does not depend on the grouping is left out.
+S! prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely, and S! of them
+name the same groups in another order. Without it, chance differences between rarely seen
+observations would pay for groups of their own. What does not depend on the grouping is left out.
 
 A *term* is what one part adds to the score; a *rise* is by how much a term, or the score, goes up
 when something is added or merged.
