@@ -127,8 +127,7 @@ def exact_value(policy: Any) -> float:
     import icu_sepsis  # noqa: F401
 
     env = gymnasium.make("Sepsis/ICU-Sepsis-v2").unwrapped
-    dynamics = env.dynamics if hasattr(env, "dynamics") else env
-    moves, pays, start = dynamics.tx_mat, dynamics.r_mat, dynamics.d_0
+    moves, pays, start = (env.dynamics[name] for name in ("tx_mat", "r_mat", "d_0"))
     chosen = np.array([int(policy.act(state)) for state in range(moves.shape[0])])
     rows = np.arange(chosen.size)
     reward = np.einsum("ij,ij->i", moves[rows, chosen], pays[rows, chosen])
