@@ -414,10 +414,14 @@ def _with_end(counts: Counts) -> Counts:
     nowhere = np.full(n_actions, outcomes.indptr[-1], outcomes.indptr.dtype)
     parts = outcomes.data, outcomes.indices, np.concatenate((outcomes.indptr, nowhere))
     shape = (outcomes.shape[0] + n_actions, outcomes.shape[1])
-    rest = (counts.visits, counts.reward_sums, counts.reward_squares)
-    visits, sums, squares = (np.pad(array, ((0, 1), (0, 0))) for array in rest)
-    moves = scipy.sparse.csr_array(parts, shape=shape)
-    return Counts.from_parts(visits, moves, sums, squares, None)
+    last = ((0, 1), (0, 0))
+    return Counts.from_parts(
+        np.pad(counts.visits, last),
+        scipy.sparse.csr_array(parts, shape=shape),
+        np.pad(counts.reward_sums, last),
+        np.pad(counts.reward_squares, last),
+        None,
+    )
 
 
 def _without_end(found: Partition) -> Partition:
