@@ -196,9 +196,8 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
     log, chances, labels = write_log(environment, policy, rows, seed, views)
     table = table_of(environment)
     begin = time.perf_counter()
-    model = romdp.fit(
-        log, "view", "action", "reward", "episode", terminated="terminated", seed=seed
-    )
+    ends = {"terminated": "terminated", "objective": "episodic"}  # also if no episode ended
+    model = romdp.fit(log, "view", "action", "reward", "episode", **ends, seed=seed)
     fitted = time.perf_counter() - begin
     judged = model.judged
     seconds = time.perf_counter() - begin
