@@ -314,3 +314,13 @@ def test_a_long_log_of_a_drawn_world_teaches_that_world():
     tried = counted.total.visits.ravel() > 200
     assert tried.any()
     assert abs(world.moves - again.moves)[tried].max() < 0.2  # four standard errors of 200 tries
+
+
+def test_rare_observations_of_an_uncertain_world_are_no_states_of_their_own():
+    """Of 400 observations 141 are seen fewer than ten times: too rarely for a law of their own."""
+    world = romdp.worlds.random_romdp(5, 4, 400, seed=1, emission_concentration=0.3)
+    seen = romdp.simulate(world, "uniform", steps=12_000, seed=1)
+    columns = {"page": seen.observations, "do": seen.actions, "paid": seen.rewards}
+    model = romdp.fit(columns, observation="page", action="do", reward="paid")
+    assert model.n_states <= 7
+    assert min(model.partition.sizes) > 10

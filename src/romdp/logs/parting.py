@@ -35,6 +35,8 @@ Ints = NDArray[np.int64]
 
 _SURE = 3.0  # nats: the evidence that observations which were hardly compared need
 _COMPARED = 10  # shared tries of the same actions, from which on only a contradiction parts
+_FEWEST = 10  # visits of observations that can be a state of their own, unless moves
+_SURPRISE = 0.2  # are so certain that one visit tells much: unseen ones weigh less than this
 _STAGES = (30, 10, 5, 3, 1)  # visits of observations that are compared together
 _MOST = 20.0  # nats that the rewards of one action may contribute
 _CERTAIN = 1e-6  # variance of rewards (in [0, 1]) that are taken for certain
@@ -118,6 +120,9 @@ def _part_once(laws: "_Laws") -> Ints | None:
         return None
     groups = np.unique(labels[waiting])
     together = _match(laws, laws.pooled(waiting).at(groups), np.flatnonzero(joined), groups)
+    if laws.alpha >= _SURPRISE:  # a few visits tell too little for a state on either side
+        for side in (waiting, np.flatnonzero(joined)):
+            together |= np.bincount(labels[side], seen[side], n_groups)[groups] < _FEWEST
     groups = groups[~together]
     if not len(groups):
         return None
