@@ -1,5 +1,7 @@
 """Posterior draws, and priors learned from the data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -199,3 +201,26 @@ def test_the_weight_of_the_prior_is_recovered(weight):
 
 def test_a_single_try_says_nothing_about_the_weight():
     assert learn_weight(np.eye(3, dtype=int)[:, None, :]) == 0.1
+
+
+def test_rewards_that_never_varied_are_certain_where_few_do():
+    """One pair of 40 pays by chance; the others have always paid nothing."""
+    visits = np.full((20, 2), 3)
+    sums, squares = np.zeros((20, 2)), np.zeros((20, 2))
+    sums[0, 0], squares[0, 0] = 1.5, 1.0  # 0, 0.5 and 1, say
+    counts = Counts(visits, np.zeros((20, 2, 20), int), sums, squares)
+    prior = RewardPrior.learn(counts)
+    assert prior.varying == 2 / 41
+    drawn = prior.draw(counts, np.random.default_rng(0), at_stake=True, patience=1000.0)
+    assert np.abs(np.delete(drawn, 0)).max() < 0.6 * np.sqrt(prior.noise / 3)
+    assert prior.means(counts)[0, 0] > 0.3  # far from the others, and taken at its word
+
+
+def test_what_curiosity_collects_in_a_long_episode_is_as_little():
+    counts = Counts([[1, 1]], np.zeros((1, 2, 1), int), [[0.0, 1.0]], [[0.0, 1.0]])
+    prior = replace(RewardPrior.learn(counts), binary=False, noise=0.0)
+    once, long = (
+        prior.draw(counts, np.random.default_rng(0), at_stake=True, patience=patience)
+        for patience in (1.0, 100.0)
+    )
+    np.testing.assert_allclose(once - long, 0.99 * 0.01 * prior.scale / 2)

@@ -42,6 +42,8 @@ class RewardPrior:
         reward differs from 0, or 1.
     constant
         Whether all rewards were the same.
+    varying
+        The share of pairs whose rewards vary, among those that were tried more than once.
     """
 
     binary: bool
@@ -50,6 +52,7 @@ class RewardPrior:
     noise: float
     scale: float
     constant: bool
+    varying: float = 1.0
 
     @classmethod
     def learn(cls, counts: Counts, zero_reward: float = 0.0) -> "RewardPrior":
@@ -88,7 +91,8 @@ class RewardPrior:
         noise = float((inside.sum() + more * within) / ((n - 1.0).sum() + more))
         apart = max(float(((means - mean) ** 2).sum() - (noise / n).sum()), 0.0)
         spread = float(np.sqrt((apart + more * between) / (n.size + more)))
-        return cls(binary, mean, spread, noise, scale, constant)
+        varying = (int(np.count_nonzero(inside)) + 1) / (int(np.count_nonzero(n > 1.0)) + 1)
+        return cls(binary, mean, spread, noise, scale, constant, varying)
 
     def _beta(self) -> tuple[float, float]:
         """Return the Beta prior with this mean and spread, as far as it is plausible."""
@@ -110,7 +114,11 @@ class RewardPrior:
         n = counts.visits.astype(np.float64)
         inside = _within(np.maximum(n, 1.0), counts.reward_sums, counts.reward_squares)
         noise = (inside + _OWN_NOISE * self.noise) / (np.maximum(n - 1.0, 0.0) + _OWN_NOISE)
-        doubt = noise / max(self.spread**2, _ROUNDING)  # in visits
+        # Rewards of a pair that never varied are certain, as far as those of other pairs are.
+        noise = np.where((n > 0.0) & (inside == 0.0), self.varying * noise, noise)
+        # Few pairs may pay much more than the others: those that do are taken at their word.
+        apart = counts.reward_sums / np.maximum(n, 1.0) - self.mean
+        doubt = noise / np.maximum(np.maximum(self.spread**2, apart**2), _ROUNDING)  # in visits
         mean = (counts.reward_sums + doubt * self.mean) / (n + doubt)
         return mean, noise / (n + doubt)
 
@@ -121,15 +129,17 @@ class RewardPrior:
         *,
         at_stake: bool = False,
         floor: float = 0.0,
+        patience: float = 1.0,
     ) -> Floats:
         """Draw a mean reward for every pair.
 
         A pair that was never tried is given the reward of one that was; sometimes, and the less
         often the more were tried, one that none has paid yet. Where nothing else makes a
         difference, pairs that were tried less are a little better, and much better as long as
-        nothing is ``at_stake``: while all rewards were the same and nothing ended. Pairs that were
-        tried less than ``floor`` times, or less where rewards are certain, count with a part of
-        their visits (`counted_share`).
+        nothing is ``at_stake``: while all rewards were the same and nothing ended. What so many
+        steps of ``patience`` could collect of this together is as little. Pairs that were tried
+        less than ``floor`` times, or less where rewards are certain, count with a part of their
+        visits (`counted_share`).
         """
         tried = counts.visits > 0
         if self.binary:
@@ -151,7 +161,7 @@ class RewardPrior:
                 fresh = new[rng.random(new.size) < 1.0 / (pool.size + 1.0)]
                 flat[fresh] = rng.uniform(low, high, fresh.size)
         idle = self.constant and not at_stake
-        bonus = self.scale if idle else _CURIOUS * self.scale
+        bonus = self.scale if idle else _CURIOUS * self.scale / patience
         total: Floats = drawn + bonus / (1.0 + counts.visits)
         return total
 

@@ -349,7 +349,9 @@ class _Vector:
 def step_limit(env: Any) -> int | None:
     """Return the most steps that an episode can have, if the environment says so."""
     limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
-    return int(limit) if limit else None
+    if limit is None:  # MiniGrid and others count the steps themselves
+        limit = getattr(getattr(env, "unwrapped", env), "max_steps", None)
+    return int(limit) if isinstance(limit, int | np.integer) and limit > 0 else None
 
 
 def takes_any_reward(agent: Any) -> bool:
