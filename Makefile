@@ -15,7 +15,7 @@ demo: .venv/package
 	$(BIN)/romdp inspect --brief demo-world.npz
 	$(BIN)/python benchmarks/simulator.py --quick
 	$(BIN)/romdp reproduce regret --quick --out demo --workers 2
-	$(BIN)/romdp play CliffWalking-v1 --views 10 --steps 10000 --out demo/cliff
+	$(BIN)/romdp play CliffWalking-v1 --views 5 --steps 8000 --out demo/cliff
 	$(BIN)/python examples/digits_log.py demo/digits.parquet
 	$(BIN)/romdp fit demo/digits.parquet --observation picture --action action --reward reward --out demo/digits
 	@echo "open demo/report.html (agents compared), demo/cliff/report.html (an environment learned)"

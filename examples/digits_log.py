@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 import romdp
 
 
-def main(path: str, steps: int = 10_000) -> None:
+def main(path: str, steps: int = 6_000) -> None:
     """Simulate the steps of a uniform policy and write them as Parquet."""
     pictures, digits = load_digits(return_X_y=True)
     world = romdp.worlds.random_romdp(n_states=10, n_actions=4, n_observations=10, seed=100)
