@@ -53,9 +53,9 @@ def test_own_clusterer(tmp_path):
 
 
 def test_digits_log(tmp_path):
-    assert run("digits_log", tmp_path) == "wrote digits.parquet: 10,000 rows\n"
+    assert run("digits_log", tmp_path) == "wrote digits.parquet: 6,000 rows\n"
     table = pq.read_table(tmp_path / "digits.parquet")
-    assert table.num_rows == 10_000
+    assert table.num_rows == 6_000
     assert {len(picture) for picture in table["picture"].to_pylist()} == {64}
     assert set(table["action"].to_pylist()) == {0, 1, 2, 3}
 
