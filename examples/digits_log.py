@@ -18,8 +18,8 @@ from sklearn.datasets import load_digits
 import romdp
 
 
-def main(path: str, steps: int = 6_000) -> None:
-    """Simulate the steps of a uniform policy and write them as Parquet."""
+def make_log(steps: int) -> dict[str, np.ndarray]:
+    """Simulate the steps of a uniform policy."""
     pictures, digits = load_digits(return_X_y=True)
     world = romdp.worlds.random_romdp(n_states=10, n_actions=4, n_observations=10, seed=100)
     seen = romdp.simulate(world, "uniform", steps=steps, seed=100)
@@ -27,8 +27,13 @@ def main(path: str, steps: int = 6_000) -> None:
     rng = np.random.default_rng(0)
     pools = [np.flatnonzero(digits == digit) for digit in range(10)]
     shown = pictures[[rng.choice(pools[state]) for state in hidden]]
-    columns = {"picture": shown.tolist(), "action": seen.actions, "reward": seen.rewards}
-    pq.write_table(pa.table(columns), path)
+    return {"picture": shown, "action": seen.actions, "reward": seen.rewards}
+
+
+def main(path: str, steps: int = 6_000) -> None:
+    """Write a log as Parquet, the pictures as lists of 64 numbers."""
+    log = make_log(steps)
+    pq.write_table(pa.table({**log, "picture": log["picture"].tolist()}), path)
     print(f"wrote {path}: {steps:,} rows")
 
 

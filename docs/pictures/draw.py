@@ -208,17 +208,13 @@ def how_episodes_are_counted() -> Any:
 
 def how_pictures_become_states() -> Any:
     """Draw pictures as they were shown, where they lie in the learned view, and their states."""
-    from sklearn.datasets import load_digits
     from sklearn.manifold import TSNE
 
-    pictures, digits = load_digits(return_X_y=True)
-    world = romdp.worlds.random_romdp(n_states=10, n_actions=4, n_observations=10, seed=100)
-    seen = romdp.simulate(world, "uniform", steps=20_000, seed=100)
-    hidden = np.asarray(world.labels)[seen.observations]
-    rng = np.random.default_rng(0)
-    pools = [np.flatnonzero(digits == digit) for digit in range(10)]
-    shown = pictures[[rng.choice(pools[state]) for state in hidden]]
-    log = {"picture": shown, "action": seen.actions, "reward": seen.rewards}
+    sys.path.insert(0, str(HERE.parents[1] / "examples"))
+    from digits_log import make_log
+
+    log = make_log(20_000)
+    shown = log["picture"]
     model = romdp.fit(log, observation="picture", action="action", reward="reward")
     states = model.predict(shown)
 
@@ -227,7 +223,7 @@ def how_pictures_become_states() -> Any:
         x, y = 0.015 + 0.065 * (place % 4), 0.62 - 0.25 * (place // 4)
         axes = figure.add_axes((x, y, 0.055, 0.18))
         axes.imshow(shown[place].reshape(8, 8), cmap="gray_r")
-        axes.set_title(f"action {seen.actions[place]}", fontsize=6, pad=1)
+        axes.set_title(f"action {log['action'][place]}", fontsize=6, pad=1)
         axes.set_axis_off()
     axes = figure.add_axes((0.31, 0.03, 0.33, 0.8))
     flat = TSNE(random_state=0).fit_transform(model.decoder.encoding.teaching_map(shown[:1500]))
