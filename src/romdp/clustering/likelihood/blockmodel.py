@@ -97,23 +97,21 @@ def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
 
 
 @kernel
-def _term(table: NDArray[np.float64], weight: float, n: int) -> float:
-    if n < table.size:
-        value: float = table[n]
-        return value
-    return log_gamma(n + weight) - log_gamma(weight)
-
-
-@kernel
 def cell_term(rule: Rule, n: int) -> float:
     """Return the term of a cell between two groups; 0 for an empty one."""
-    return _term(rule.table, rule.alpha, n)
+    if n < rule.table.size:
+        value: float = rule.table[n]
+        return value
+    return log_gamma(n + rule.alpha) - log_gamma(rule.alpha)
 
 
 @kernel
 def stay_term(rule: Rule, n: int) -> float:
     """Return the term of a cell from a group to itself; 0 for an empty one."""
-    return _term(rule.stay_table, rule.stay, n)
+    if n < rule.stay_table.size:
+        value: float = rule.stay_table[n]
+        return value
+    return log_gamma(n + rule.stay) - log_gamma(rule.stay)
 
 
 @kernel
@@ -204,23 +202,21 @@ def log_rising(x: float, n: float) -> float:
 
 
 @kernel
-def _rise(table: NDArray[np.float64], weight: float, n: int, more: int) -> float:
-    if n + more < table.size:
-        value: float = table[n + more] - table[n]
-        return value
-    return log_rising(n + weight, float(more))
-
-
-@kernel
 def cell_rise(rule: Rule, n: int, more: int) -> float:
     """By how much the term of a cell rises when its count does."""
-    return _rise(rule.table, rule.alpha, n, more)
+    if n + more < rule.table.size:
+        value: float = rule.table[n + more] - rule.table[n]
+        return value
+    return log_rising(n + rule.alpha, float(more))
 
 
 @kernel
 def stay_rise(rule: Rule, n: int, more: int) -> float:
     """By how much the term of a cell from a group to itself rises when its count does."""
-    return _rise(rule.stay_table, rule.stay, n, more)
+    if n + more < rule.stay_table.size:
+        value: float = rule.stay_table[n + more] - rule.stay_table[n]
+        return value
+    return log_rising(n + rule.stay, float(more))
 
 
 @kernel
