@@ -11,7 +11,7 @@ from romdp.clustering.likelihood.profiles import (
     announce,
     clear,
     empty_profile,
-    gather,
+    fill_profile,
     join_rise,
     shift,
 )
@@ -158,7 +158,7 @@ def test_rise_differences_are_score_differences(seed, kind, placed):
     start[y] = labels[y] if placed else -1
     blocks = make_blocks(links, law.parts, start, 3)
     profile = empty_profile(3, 2)
-    gather(links, blocks.labels, y, profile)
+    fill_profile(links, blocks.labels, y, profile)
     if placed:
         shift(blocks, law.parts, y, labels[y], -1, profile)
     else:
@@ -175,7 +175,7 @@ def test_rise_differences_are_score_differences(seed, kind, placed):
 def test_clear_leaves_nothing():
     counts = walk(1)
     profile = empty_profile(3, 2)
-    gather(Links.of(counts), random_labels(1, 7, 3), 2, profile)
+    fill_profile(Links.of(counts), random_labels(1, 7, 3), 2, profile)
     assert profile.leads.sum() > 0
     clear(profile)
     for array in (profile.leads, profile.comes, profile.loops, profile.led):
@@ -185,6 +185,6 @@ def test_clear_leaves_nothing():
 def test_the_profile_counts_how_often_it_was_reached():
     counts = walk(1)
     profile = empty_profile(3, 2)
-    gather(Links.of(counts), random_labels(1, 7, 3), 2, profile)
+    fill_profile(Links.of(counts), random_labels(1, 7, 3), 2, profile)
     assert profile.totals[REACHED] == counts.transitions[:, :, 2].sum()
     assert profile.led.sum() == pytest.approx(counts.transitions[2].sum())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.data import tally
 from romdp.data.tally import Tally
-from romdp.data.transitions import add_up, gather, group_dense, refuse_negative
+from romdp.data.transitions import add_up, group_dense, refuse_negative, sparse_rows
 
 SPARSE = 10**15
 """Far more keys than a plain array would hold."""
@@ -159,7 +159,7 @@ def test_add_up_against_a_counter(items):
 
 def test_gather_keeps_large_counts_exact():
     one = np.array([0, 0])
-    matrix = gather(one, one, np.array([2**60, 1]), (1, 1))
+    matrix = sparse_rows(one, one, np.array([2**60, 1]), (1, 1))
     assert matrix.data.tolist() == [2**60 + 1]
     assert matrix.has_canonical_format
 

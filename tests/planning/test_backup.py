@@ -9,7 +9,7 @@ from planning_twins import rank as plain_rank
 
 from romdp.core.errors import InvalidInputError
 from romdp.exact.mdp import MDP
-from romdp.planning import extended_value_iteration, gather
+from romdp.planning import by_arrival, extended_value_iteration
 from romdp.planning.backup import rank
 from romdp.planning.dense import DenseArrivals
 from romdp.planning.iteration import sizes
@@ -115,15 +115,15 @@ def test_totals_are_the_sums_of_the_rows_that_are_known():
         (scipy.sparse.csr_array(counts.reshape(15, 5)), SparseArrivals),
         (scipy.sparse.coo_array(counts.reshape(15, 5)), SparseArrivals),
     ):
-        assert isinstance(gather(weights), kind)
-        assert np.array_equal(gather(weights).totals, counts.sum(axis=-1))
-        assert np.array_equal(gather(weights, known).totals, counts.sum(axis=-1) * known)
+        assert isinstance(by_arrival(weights), kind)
+        assert np.array_equal(by_arrival(weights).totals, counts.sum(axis=-1))
+        assert np.array_equal(by_arrival(weights, known).totals, counts.sum(axis=-1) * known)
 
 
 def test_sizes():
     assert sizes(np.zeros((3, 2, 3))) == (3, 2)
     assert sizes(scipy.sparse.csr_array((6, 3))) == (3, 2)
-    assert sizes(gather(np.ones((3, 2, 3)))) == (3, 2)
+    assert sizes(by_arrival(np.ones((3, 2, 3)))) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_sizes():
 )
 def test_bad_shapes_are_refused(transitions):
     with pytest.raises(InvalidInputError, match=r"has shape .*must be \(S, A, S\)"):
-        gather(transitions)
+        by_arrival(transitions)
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
@@ -149,22 +149,22 @@ def test_bad_weights_are_named(value, is_sparse):
     weights[2, 1, 0] = value
     given = scipy.sparse.csr_array(weights.reshape(6, 3)) if is_sparse else weights
     with pytest.raises(InvalidInputError, match=rf"transitions\[2, 1\] holds {value}"):
-        gather(given)
+        by_arrival(given)
 
 
 def test_negative_counts_do_not_cancel():
     with pytest.raises(InvalidInputError, match="holds -4"):
-        gather(np.array([[[5, -4]], [[1, 1]]]))
+        by_arrival(np.array([[[5, -4]], [[1, 1]]]))
 
 
 def test_entries_given_twice_add_up():
     twice = scipy.sparse.csr_array(
         (np.array([1.0, 2.0, 1.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2)
     )
-    assert gather(twice).totals.tolist() == [[3.0], [1.0]]
+    assert by_arrival(twice).totals.tolist() == [[3.0], [1.0]]
 
 
 @pytest.mark.parametrize("known", [np.ones((2, 3), bool), np.ones((3, 2))])
 def test_a_bad_mask_is_refused(known):
     with pytest.raises(InvalidInputError, match=r"must be bool of shape \(3, 2\)"):
-        gather(np.ones((3, 2, 3)), known)
+        by_arrival(np.ones((3, 2, 3)), known)

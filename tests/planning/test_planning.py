@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from romdp.core.errors import InvalidInputError
 from romdp.planning import (
+    by_arrival,
     extended_value_iteration,
-    gather,
     interval_value_iteration,
     value_iteration,
 )
@@ -35,7 +35,7 @@ def random_counts(rng, n_states, n_actions, samples=20):
 
 def expected_values(solve, weights, values):
     """What each pair expects of the next state under the optimist's law."""
-    model = gather(weights)
+    model = by_arrival(weights)
     task = new_iteration(np.zeros(model.shape), values - values.min(), 1e-300, 1)
     solve(model, task)
     return task.expected.reshape(model.shape) + values.min()
@@ -289,7 +289,7 @@ def test_wide_balls_are_the_same_whether_left_out_or_not(store):
     weights = rng.integers(1, 5, (6, 2, 6))
     rewards, widths = rng.random((6, 2)), rng.random((6, 2)) * 4
     left_out = extended_value_iteration(store(weights), rewards, widths, 1e-6)
-    kept = extended_value_iteration(gather(store(weights)), rewards, widths, 1e-6)
+    kept = extended_value_iteration(by_arrival(store(weights)), rewards, widths, 1e-6)
     np.testing.assert_allclose(left_out.values, kept.values, atol=1e-12)
 
 

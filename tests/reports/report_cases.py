@@ -8,7 +8,7 @@ import pytest
 from romdp.experiments import Experiment, RunDirectory, run_experiment
 from romdp.experiments.agents import Settings
 from romdp.experiments.worlds import NamedWorld
-from romdp.reports.reading import Grouping, Record
+from romdp.reports.reading import EpochGrouping, Record
 
 
 def make_record(agent="a", seed=0, step=(1, 10, 100), regret=(1.0, 2.0, 3.0), **changes):
@@ -38,7 +38,7 @@ def make_record(agent="a", seed=0, step=(1, 10, 100), regret=(1.0, 2.0, 3.0), **
 
 def make_groupings(labels):
     return tuple(
-        Grouping(number + 1, 10 * number, np.array(row)) for number, row in enumerate(labels)
+        EpochGrouping(number + 1, 10 * number, np.array(row)) for number, row in enumerate(labels)
     )
 
 

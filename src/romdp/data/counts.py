@@ -37,7 +37,6 @@ from romdp.data.transitions import (
     compress,
     end_arrays,
     ends_from_arrays,
-    gather,
     group_dense,
     group_ends,
     group_pairs,
@@ -46,6 +45,7 @@ from romdp.data.transitions import (
     refuse_large,
     refuse_negative,
     refuse_negative_sparse,
+    sparse_rows,
     transition_arrays,
     transitions_from_arrays,
     with_end,
@@ -200,7 +200,7 @@ class Counts:
         moved: Transitions
         if isinstance(transitions, tuple):
             rows, columns = np.divmod(transitions[0], n_observations)
-            moved = gather(rows, columns, transitions[1], (cells, n_observations))
+            moved = sparse_rows(rows, columns, transitions[1], (cells, n_observations))
         else:
             _check_cells("transitions", transitions, cells * n_observations, np.int64)
             moved = transitions.reshape(*pairs, n_observations)
@@ -539,7 +539,7 @@ def _ends_of(trajectory: Trajectory) -> "Sparse | None":
     n_observations, n_actions = trajectory.n_observations, trajectory.n_actions
     last = (trajectory.starts + trajectory.lengths - 1)[ended]
     restarts = trajectory.final_observations[ended]
-    return gather(
+    return sparse_rows(
         trajectory.observations[last] * n_actions + trajectory.actions[last],
         np.where(restarts < 0, n_observations, restarts),
         np.ones(ended.size, np.int64),

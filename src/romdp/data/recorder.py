@@ -21,12 +21,12 @@ from romdp.data.transitions import (
     Transitions,
     add_up,
     check_groups,
-    gather,
     group_ends,
     group_keys,
     group_pairs,
     is_large,
     keys_of_groups,
+    sparse_rows,
 )
 from romdp.data.triples import Triples
 
@@ -56,7 +56,7 @@ class HashedCounts(Counts):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         keys, count = self._tally.items(ordered=False)
         rows, columns = np.divmod(keys, self.n_observations)
-        matrix = gather(rows, columns, count, (self.visits.size, self.n_observations))
+        matrix = sparse_rows(rows, columns, count, (self.visits.size, self.n_observations))
         object.__setattr__(self, "transitions", matrix)
         return matrix
 
@@ -203,7 +203,7 @@ class Recorder:
             return None
         keys, count = self.ends.items(ordered=False)
         rows, columns = np.divmod(keys, self.n_owners + 1)
-        return gather(rows, columns, count, (self.visits.size, self.n_owners + 1))
+        return sparse_rows(rows, columns, count, (self.visits.size, self.n_owners + 1))
 
     @property
     def counts(self) -> Counts:
@@ -247,7 +247,7 @@ class Recorder:
             keys, count = tally.items(ordered=False)
             rows, columns = np.divmod(keys, partition.n_clusters)
             shape = (partition.n_clusters * self.n_actions, partition.n_clusters)
-            return self._group_rest(partition, gather(rows, columns, count, shape))
+            return self._group_rest(partition, sparse_rows(rows, columns, count, shape))
         goes_on = goes_on or (known is not None and noted is not None and partition == known[0])
         if known is not None and noted is not None and goes_on and isinstance(known[1], np.ndarray):
             transitions = known[1].copy()

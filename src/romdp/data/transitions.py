@@ -119,7 +119,7 @@ def group_sparse(
     source, target = labels[pairs // n_actions], labels[following]
     kept = (source >= 0) & (target >= 0)
     rows = (source * n_actions + pairs % n_actions)[kept]
-    return gather(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
+    return sparse_rows(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
 
 
 def group_ends(ends: Sparse, labels: Ints, n_groups: int, n_actions: int) -> Sparse:
@@ -134,7 +134,7 @@ def group_ends(ends: Sparse, labels: Ints, n_groups: int, n_actions: int) -> Spa
     kept = source >= 0
     rows = (source * n_actions + pairs % n_actions)[kept]
     columns = np.where(target < 0, n_groups, target)[kept]
-    return gather(rows, columns, matrix.data[kept], (n_groups * n_actions, n_groups + 1))
+    return sparse_rows(rows, columns, matrix.data[kept], (n_groups * n_actions, n_groups + 1))
 
 
 def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
@@ -155,7 +155,7 @@ def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
         np.add.at(wide.reshape(-1, n_columns + 1), extra[:2], extra[2])
         return wide
     found: Any = transitions.tocoo()
-    matrix = gather(
+    matrix = sparse_rows(
         np.concatenate((found.coords[0], extra[0])),
         np.concatenate((found.coords[1], extra[1])),
         np.concatenate((found.data, extra[2])),
@@ -193,7 +193,7 @@ def compress(array: Ints) -> Sparse:
     return matrix
 
 
-def gather(rows: Ints, columns: Ints, values: Ints, shape: tuple[int, int]) -> Sparse:
+def sparse_rows(rows: Ints, columns: Ints, values: Ints, shape: tuple[int, int]) -> Sparse:
     """Build sorted sparse rows, adding up the values of equal places."""
     matrix: Sparse = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
     matrix.sum_duplicates()

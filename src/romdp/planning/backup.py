@@ -329,7 +329,7 @@ class Plan:
 
 
 class Arrivals(ABC):
-    """Transitions by arrival state; `gather` makes them.
+    """Transitions by arrival state; `by_arrival` makes them.
 
     Attributes
     ----------

@@ -22,8 +22,8 @@ from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
 from romdp.planning.iteration import (
+    by_arrival,
     extended_value_iteration,
-    gather,
     interval_value_iteration,
     outcomes,
     precision_at,
@@ -136,7 +136,7 @@ class Hoeffding:
         # A pair has no more transitions than visits: where the width after as many visits leaves
         # everything open, the row need not even be read.
         known = _shrunk(for_transitions, counts.visits) < _VACUOUS
-        arrivals = gather(outcomes(counts, objective), known, objective)
+        arrivals = by_arrival(outcomes(counts, objective), known, objective)
         widths = _shrunk(for_transitions, arrivals.totals)
         rewards = _optimistic(counts, _shrunk(for_rewards, counts.visits))
         precision = precision_at(t, objective)
@@ -235,7 +235,7 @@ class Bernstein:
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
         t, delta = checked(t, delta)
-        arrivals = gather(outcomes(counts, objective), objective=objective)
+        arrivals = by_arrival(outcomes(counts, objective), objective=objective)
         slopes, offsets = self._slopes_and_offsets(arrivals.totals, delta)
         rewards = _optimistic(counts, self._reward_widths(counts, delta))
         precision = precision_at(t, objective)

@@ -299,7 +299,7 @@ def sizes(transitions: Transitions | Arrivals, objective: Objective = AVERAGE) -
     )
 
 
-def gather(
+def by_arrival(
     transitions: Transitions,
     known: NDArray[np.bool_] | None = None,
     objective: Objective = AVERAGE,
@@ -345,7 +345,7 @@ def precision_at(t: int, objective: Objective) -> float:
 
 
 def arrange(transitions: Transitions, known: NDArray[np.bool_]) -> Arrivals:
-    """Arrange transitions whose sizes are those of ``known``: `gather` without its checks."""
+    """Arrange transitions whose sizes are those of ``known``: `by_arrival` without its checks."""
     if isinstance(transitions, np.ndarray):
         return DenseArrivals(transitions, known)
     return SparseArrivals(transitions, known)

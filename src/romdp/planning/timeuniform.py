@@ -13,7 +13,7 @@ from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
 from romdp.planning.bounds import chance_radii, ends, highest_mean
 from romdp.planning.confidence import checked
-from romdp.planning.iteration import gather, outcomes, precision_at, support_value_iteration
+from romdp.planning.iteration import by_arrival, outcomes, precision_at, support_value_iteration
 
 
 class Intervals(NamedTuple):
@@ -109,7 +109,7 @@ class TimeUniform:
         doubt = doubt_per_pair(counts, t, delta)
         sums, squares = counts.reward_sums, counts.reward_squares
         rewards = highest_rewards(counts.visits, sums, squares, doubt)
-        arrivals = gather(outcomes(counts, objective), objective=objective)
+        arrivals = by_arrival(outcomes(counts, objective), objective=objective)
         precision = precision_at(t, objective)
         return support_value_iteration(
             arrivals, rewards, doubt, precision, start=start, objective=objective

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
-from romdp.reports.reading import Grouping
+from romdp.reports.reading import EpochGrouping
 
 _GAP_SHARE = 0.3  # of the height, at most, is left between the blocks of a column
 _LARGEST_GAP = 0.03
@@ -69,7 +69,7 @@ class Flow:
 
 
 def lay_out(
-    groupings: Sequence[Grouping],
+    groupings: Sequence[EpochGrouping],
     hidden_state: NDArray[np.int64] | None = None,
     max_columns: int = 10,
 ) -> Flow:
@@ -126,7 +126,7 @@ def changed(before: NDArray[np.int64], after: NDArray[np.int64]) -> int:
     return int(2 * table.sum() - stay - bulk) + seen
 
 
-def most_telling(groupings: Sequence[Grouping], count: int) -> list[Grouping]:
+def most_telling(groupings: Sequence[EpochGrouping], count: int) -> list[EpochGrouping]:
     """Keep at most ``count`` groupings: the first, the last and those that changed the most."""
     if len(groupings) <= count:
         return list(groupings)

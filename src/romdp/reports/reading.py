@@ -26,7 +26,7 @@ Panel = tuple[str, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Grouping:
+class EpochGrouping:
     """A grouping and when it came: the number of the epoch, the step at which that began."""
 
     epoch: int
@@ -34,7 +34,7 @@ class Grouping:
     labels: NDArray[np.int64] = field(repr=False)
 
 
-class Groupings(Sequence[Grouping]):
+class EpochGroupings(Sequence[EpochGrouping]):
     """The groupings of a run, made when they are asked for.
 
     Parameters
@@ -54,14 +54,14 @@ class Groupings(Sequence[Grouping]):
         return len(self._epoch)
 
     @overload
-    def __getitem__(self, place: int) -> Grouping: ...
+    def __getitem__(self, place: int) -> EpochGrouping: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Grouping, ...]: ...
-    def __getitem__(self, place: int | slice) -> Grouping | tuple[Grouping, ...]:
+    def __getitem__(self, place: slice) -> tuple[EpochGrouping, ...]: ...
+    def __getitem__(self, place: int | slice) -> EpochGrouping | tuple[EpochGrouping, ...]:
         if isinstance(place, slice):
             return tuple(self[i] for i in range(*place.indices(len(self))))
         labels = self._labels[place].astype(np.int64)
-        return Grouping(int(self._epoch[place]), int(self._step[place]), labels)
+        return EpochGrouping(int(self._epoch[place]), int(self._step[place]), labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Record:
     seed: int
     curves: Columns = field(repr=False)
     epochs: Columns = field(repr=False)
-    groupings: Sequence[Grouping] = field(repr=False)
+    groupings: Sequence[EpochGrouping] = field(repr=False)
     hidden_state: NDArray[np.int64] | None = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
 
@@ -217,7 +217,7 @@ def _cut(table: "pyarrow.Table", kind: str, numbers: Sequence[int]) -> Iterator[
 
 def _cut_groupings(
     table: "pyarrow.Table", numbers: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[Groupings, NDArray[np.int64] | None]]:
+) -> Iterator[tuple[EpochGroupings, NDArray[np.int64] | None]]:
     """Yield the groupings of each run, and its hidden states if there is something to find."""
     bounds = bounds_of(table, numbers).tolist()
     epoch, step = table["epoch"].to_numpy(), table["step"].to_numpy()
@@ -229,4 +229,4 @@ def _cut_groupings(
         truth = block[0].astype(np.int64)
         known = truth.min() >= 0 and len(np.unique(truth)) < size
         rest = slice(start + 1, end)
-        yield Groupings(epoch[rest], step[rest], block[1:]), truth if known else None
+        yield EpochGroupings(epoch[rest], step[rest], block[1:]), truth if known else None

@@ -56,7 +56,7 @@ def empty_profile(n_groups: int, n_actions: int) -> Profile:
 
 
 @kernel
-def gather(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) -> None:
+def fill_profile(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) -> None:
     """Fill in the profile of observation y."""
     n_actions = links.n_actions
     n_leads = 0
@@ -189,7 +189,7 @@ def take_out(
     links: Links, parts: NDArray[np.float64], blocks: Blocks, y: int, profile: Profile
 ) -> None:
     """Gather the profile of an observation and take it out of its group, if it has one."""
-    gather(links, blocks.labels, y, profile)
+    fill_profile(links, blocks.labels, y, profile)
     if blocks.labels[y] >= 0:
         shift(blocks, parts, y, blocks.labels[y], -1, profile)
     else:
