@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from romdp.cli.options import option
+from romdp.cli.options import RUNNING, QuietOption, option
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -23,10 +23,12 @@ _Files = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="How many threads to use.", show_default="one per core"),
+    option("--workers", "How many threads to use.", RUNNING, default="one per core", least=1),
 ]
 _SAME = "the log's"
-QuietOption = Annotated[bool, option("--quiet", "Show no progress.")]
+_READING = "How the log is read"  # panels of the help
+_FINDING = "How the states are found"
+_JUDGING = "How the model is judged"
 
 
 def _column(role: str, words: str) -> Any:
@@ -68,24 +70,10 @@ def fit_command(
             default="one long episode",
         ),
     ] = None,
-    order: Annotated[
-        str | None,
-        option(
-            "--order", "Column that rises within an episode; this is checked.", metavar="COLUMN"
-        ),
-    ] = None,
     terminated: Annotated[
         str | None,
         option(
             "--terminated", "Column that is true where an episode ended for good.", metavar="COLUMN"
-        ),
-    ] = None,
-    counts: Annotated[
-        Path | None,
-        option(
-            "--counts",
-            "Learn from a table of counts that another engine made, instead of from rows.",
-            metavar="FILE",
         ),
     ] = None,
     objective: Annotated[
@@ -96,15 +84,6 @@ def fit_command(
             default="episodic with --terminated, else average",
         ),
     ] = None,
-    propensity: Annotated[
-        str | None,
-        option(
-            "--propensity",
-            "Column of the probability with which the action was chosen.",
-            metavar="COLUMN",
-            default="estimated",
-        ),
-    ] = None,
     out: Annotated[
         Path | None,
         option(
@@ -113,60 +92,97 @@ def fit_command(
             metavar="DIR",
         ),
     ] = None,
+    order: Annotated[
+        str | None,
+        option(
+            "--order",
+            "Column that rises within an episode; this is checked.",
+            _READING,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    sort: Annotated[
+        bool, option("--sort", "Sort each episode by the column --order.", _READING)
+    ] = False,
+    ends: Annotated[
+        str,
+        option(
+            "--ends", "What follows an episode: truncated (it is not known) or restart.", _READING
+        ),
+    ] = "truncated",
+    propensity: Annotated[
+        str | None,
+        option(
+            "--propensity",
+            "Column of the probability with which the action was chosen.",
+            _READING,
+            "COLUMN",
+            "estimated",
+        ),
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        option(
+            "--counts",
+            "Learn from a table of counts that another engine made, instead of from rows.",
+            _READING,
+            "FILE",
+        ),
+    ] = None,
+    max_observations: Annotated[
+        int,
+        option(
+            "--max-observations",
+            "Refuse a log with more different observations than this.",
+            _READING,
+            least=1,
+        ),
+    ] = 1_000_000,
     states: Annotated[
         int | None,
-        typer.Option(
-            "--states", min=1, help="Number of hidden states.", show_default="chosen by the data"
+        option(
+            "--states", "Number of hidden states.", _FINDING, default="chosen by the data", least=1
         ),
     ] = None,
     method: Annotated[
-        str, option("--method", "How to group: likelihood or overlap.")
+        str, option("--method", "How to group: likelihood or overlap.", _FINDING)
     ] = "likelihood",
     reward_law: Annotated[
         str | None,
         option(
             "--reward-law",
             "bernoulli, categorical, gaussian, or none to group by transitions alone.",
-            metavar="LAW",
-            default="chosen by the data",
+            _FINDING,
+            "LAW",
+            "chosen by the data",
         ),
     ] = None,
+    seed: Annotated[
+        int, option("--seed", "The same seed gives the same model.", _FINDING, least=0)
+    ] = 0,
     holdout: Annotated[
-        float,
-        option("--holdout", "Share of the episodes set aside to judge the model."),
+        float, option("--holdout", "Share of the episodes set aside to judge the model.", _JUDGING)
     ] = 0.2,
-    ends: Annotated[
-        str,
-        option("--ends", "What follows an episode: truncated (it is not known) or restart."),
-    ] = "truncated",
-    sort: Annotated[bool, option("--sort", "Sort each episode by the column --order.")] = False,
     delta: Annotated[
-        float, option("--delta", "Probability that the confidence widths fail.")
+        float, option("--delta", "Probability that the confidence widths fail.", _JUDGING)
     ] = 0.05,
     rare: Annotated[
         int,
-        typer.Option(
-            "--rare", min=0, help="Mark actions that were tried fewer times than this in a state."
+        option(
+            "--rare",
+            "Mark actions that were tried fewer times than this in a state.",
+            _JUDGING,
+            least=0,
         ),
     ] = 30,
-    max_observations: Annotated[
-        int,
-        typer.Option(
-            "--max-observations",
-            min=1,
-            help="Refuse a log with more different observations than this.",
-        ),
-    ] = 1_000_000,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="The same seed gives the same model.")
-    ] = 0,
     workers: WorkersOption = None,
     dask: Annotated[
         str | None,
         option(
             "--dask",
             "Count the files on the workers of this Dask scheduler, which must see them.",
-            metavar="ADDRESS",
+            RUNNING,
+            "ADDRESS",
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -263,7 +279,7 @@ def evaluate_command(
     order: Annotated[str | None, _column("order", "what rises within an episode")] = None,
     terminated: Annotated[str | None, _column("terminated", "where episodes ended")] = None,
     propensity: Annotated[str | None, _column("propensity", "the action's chance")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seeds the intervals.")] = 0,
+    seed: Annotated[int, option("--seed", "Seeds the intervals.", least=0)] = 0,
 ) -> None:
     """Estimate from a log what following a model would earn.
 

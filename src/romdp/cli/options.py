@@ -13,10 +13,11 @@ def option(
     panel: str | None = None,
     metavar: str | None = None,
     default: str | bool = True,
+    least: int | None = None,
 ) -> Any:
     """Make an option; ``default`` is what the help shows as its default."""
     return typer.Option(
-        name, help=text, metavar=metavar, show_default=default, rich_help_panel=panel
+        name, help=text, metavar=metavar, show_default=default, rich_help_panel=panel, min=least
     )
 
 
