@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 RUN := env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(RUN) $(BIN)/python -m pytest
 
-.PHONY: demo test quick fuzz test-dqn test-page lint docs bench dist clean
+.PHONY: demo test quick fuzz test-dqn test-page lint docs bench results dist clean
 
 demo: .venv/package
 	rm -rf demo
@@ -49,6 +49,9 @@ docs: .venv/docs
 bench: .venv/package
 	$(BIN)/python benchmarks/table.py  # writes docs/results/bench.md
 
+results: .venv/dqn  # what docs/results claims, as far as it fits into an hour
+	$(BIN)/python benchmarks/results.py
+
 dist: .venv/dist
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -83,5 +86,5 @@ dist: .venv/dist
 	touch $@
 
 clean:
-	rm -rf .venv build dist docs/_build demo demo-world.npz
+	rm -rf .venv build dist docs/_build demo demo-world.npz results
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -144,3 +144,18 @@ def test_a_quick_table_does_not_replace_the_page():
     done = bench("--quick")
     assert done.returncode == 2
     assert "--out" in done.stderr
+
+
+def test_the_index_of_results_names_benchmarks_that_exist_and_make_results_reads_it(tmp_path):
+    root = EXAMPLES.parent
+    index = (root / "docs" / "results" / "index.md").read_text()
+    scripts = set(re.findall(r"python (benchmarks/\w+\.py)", index))
+    assert scripts
+    assert [each for each in sorted(scripts) if not (root / each).is_file()] == []
+    command = [sys.executable, str(root / "benchmarks" / "results.py"), "--list", "--minutes", "10"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(re.findall(r"\| `[^`]+` \| \d+ \|", index))
+    minutes = [int(line.split()[1]) for line in lines if line.startswith("now")]
+    assert 0 < sum(minutes) <= 10
+    assert list(tmp_path.iterdir()) == []
