@@ -208,3 +208,28 @@ def test_the_command_takes_several_columns(seen, tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert romdp.load_model(out).n_states == 4
+
+
+def test_the_command_takes_one_measurement_as_a_vector(tmp_path):
+    from typer.testing import CliRunner
+
+    from romdp.cli import app
+
+    rng = np.random.default_rng(0)
+    table = {"warm": rng.normal(size=1500), "do": rng.integers(2, size=1500)}
+    table["paid"] = ((table["warm"] > 0) & (table["do"] == 1)).astype(float)
+    table["warm"] += 9.0 * (table["warm"] > 0)
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    rest = ["--action", "do", "--reward", "paid"]
+    alone = CliRunner().invoke(
+        app, ["fit", str(tmp_path / "log.parquet"), "--observation", "warm", *rest]
+    )
+    assert isinstance(alone.exception, romdp.ROMDPError)
+    assert "--observation NAME, with a comma" in str(alone.exception)
+    out = tmp_path / "model"
+    rest += ["--out", str(out)]
+    vector = CliRunner().invoke(
+        app, ["fit", str(tmp_path / "log.parquet"), "--observation", "warm,", *rest]
+    )
+    assert vector.exit_code == 0, vector.output
+    assert romdp.load_model(out).n_states == 2

@@ -36,6 +36,13 @@ def _column(role: str, words: str) -> Any:
     return option(f"--{role}", f"Column of {words}.", metavar="COLUMN", default=_SAME)
 
 
+def _columns(text: str | None) -> str | list[str] | None:
+    """Read the name of a column, or several with commas; ``x,`` is a vector of one number."""
+    if text is None or "," not in text:
+        return text
+    return [name for name in text.split(",") if name]
+
+
 def fit_command(
     files: Annotated[
         list[str] | None,
@@ -50,7 +57,7 @@ def fit_command(
         option(
             "--observation",
             "Column of what was seen. Several columns of numbers, x,y,z, or a column of lists "
-            "are vectors.",
+            "are vectors; x, with a comma is a vector of one number.",
             metavar="COLUMN",
             default=False,
         ),
@@ -199,7 +206,7 @@ def fit_command(
     with _Progress(quiet) as progress, _cluster(dask) as client:
         model = fit(
             files if counts is None else counts,
-            observation.split(",") if observation and "," in observation else observation,
+            _columns(observation),
             action,
             reward,
             episode,

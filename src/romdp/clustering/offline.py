@@ -51,7 +51,8 @@ def refuse_unrepeated(counts: Counts, what: str) -> None:
         raise InvalidInputError(
             f"{what} holds {seen:,} different observations in {counts.n_steps:,} steps, and only "
             f"{again:,} of these are at one that occurs again: nothing can be grouped. Is it an "
-            "identifier or a time? Make it coarser"
+            "identifier or a time? Make it coarser; if it is a measurement, pass it as a vector of "
+            "one number (a list with one column, or --observation NAME, with a comma)"
         )
 
 
