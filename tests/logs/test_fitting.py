@@ -12,7 +12,7 @@ from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
 from romdp.logs import fit
-from romdp.logs.reading.minari import read_minari
+from romdp.logs.reading.sources import read_minari
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=15, seed=1)
 TRUTH = romdp.Partition(WORLD.labels)

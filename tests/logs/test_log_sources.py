@@ -20,8 +20,7 @@ from romdp.cli import app
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.logs import Columns, count_logs, fit
 from romdp.logs.applying import apply_model
-from romdp.logs.reading.minari import read_minari
-from romdp.logs.reading.sources import open_source
+from romdp.logs.reading.sources import open_source, read_minari
 from romdp.logs.reading.tallies import read_counts
 
 TABLE = pa.table({"page": ["a", "b", "a"], "paid": [1.0, 2.0, 3.0]})

@@ -13,9 +13,10 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.logs import Columns, count_logs, fit
+from romdp.logs.comparing import Laws
 from romdp.logs.model.draws import Draws, World, _drawn_towards
-from romdp.logs.model.safety import behaviour, improve, judge, likeliest
-from romdp.logs.parting import doubts, part
+from romdp.logs.model.safety import behaviour, habits, improve, judge, likeliest
+from romdp.logs.parting import _part_by_habit, doubts, part
 
 NAMES = {"episode": "walk", "terminated": "over"}
 
@@ -324,3 +325,43 @@ def test_rare_observations_of_an_uncertain_world_are_no_states_of_their_own():
     model = romdp.fit(columns, observation="page", action="do", reward="paid")
     assert model.n_states <= 7
     assert min(model.partition.sizes) > 10
+
+
+def test_two_kinds_of_observations_are_parted_by_what_was_done():
+    states = np.repeat(np.arange(20), 2)
+    merged = np.maximum(states, 1) - 1
+    rng = np.random.default_rng(0)
+    found = _part_by_habit(Laws(habitual(rng, True), None, merged))
+    assert Partition(found) == Partition(states)
+    assert _part_by_habit(Laws(habitual(rng, False), None, merged)) is None
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_staying_speaks_against_leaving_but_never_for_one_state(stays):
+    """Observation 0 leaves its state twice; observation 1 stays or leaves."""
+    seen = [0, 2, 0, 2, *([1, 1, 1] if stays else [1, 2, 1, 2])]
+    lengths = [2, 2, 3] if stays else [2, 2, 2, 2]
+    nowhere = np.full(len(lengths), -1)
+    counts = Counts.from_trajectory(Trajectory(seen, [0] * len(seen), None, lengths, nowhere))
+    laws = Laws(counts, None, np.array([0, 0, 1]))
+    first, second, both = (laws.of(np.array([i])) for i in (0, 1, 1))
+    assert (laws._stays_alike(first, second).item() < -0.5) == stays
+    assert laws._stays_alike(second, both).item() == 0.0
+
+
+def test_habits_of_a_logger_are_learned_from_all_states():
+    rng = np.random.default_rng(0)
+    favourite = rng.integers(3, size=300)
+    greedy = np.where(np.eye(3)[favourite] > 0, 0.8, 0.1)
+    few = np.stack([rng.multinomial(4, row) for row in greedy])
+    found = habits(few)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    raw = few / 4.0
+    assert np.abs(found - greedy).mean() < 0.5 * np.abs(raw - greedy).mean()
+    even = np.stack([rng.multinomial(4, np.full(3, 1 / 3)) for _ in range(300)])
+    assert np.abs(habits(even) - 1 / 3).max() < 0.1  # four standard errors of the overall shares
+    soft = rng.dirichlet(np.full(3, 2.0), size=300)
+    many = np.stack([rng.multinomial(400, row) for row in soft])
+    assert np.abs(habits(many) - soft).max() < 0.1  # four standard errors of 400 draws
+    never = np.array([[3, 0, 1], [2, 0, 0]])
+    assert (habits(never)[:, 1] == 0).all()

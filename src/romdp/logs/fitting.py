@@ -28,8 +28,8 @@ from romdp.logs.parting import part
 from romdp.logs.reading.closing import LogCounts, split_trajectory
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs
-from romdp.logs.reading.minari import is_minari, read_minari
 from romdp.logs.reading.names import Floats
+from romdp.logs.reading.sources import is_minari, read_minari
 from romdp.logs.reading.tallies import read_counts
 from romdp.logs.vectors import Observation, decode_log, holds_vectors
 from romdp.planning.confidence import Hoeffding

@@ -16,7 +16,8 @@ from scipy.special import gammaln
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.exact.objectives import Objective
-from romdp.logs.parting import doubts, highest, moves_and_ends
+from romdp.logs.comparing import highest, moves_and_ends
+from romdp.logs.parting import doubts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

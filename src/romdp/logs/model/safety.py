@@ -7,16 +7,18 @@ whoever wrote the log gave it. How often is often enough is decided by draws of 
 be like.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import count
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.logs.comparing import ALPHAS, highest, log_chance
 from romdp.logs.model.draws import Draws, World
 
 Floats = NDArray[np.float64]
@@ -35,6 +37,7 @@ _CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
 _STRANGE = 0.5  # chance of a start that was never seen, from which on there is no bound
 _MOST_SWEEPS = 100
+_SHARES = np.linspace(0.01, 1.0, 100)  # shares of steps without the favourite action
 _ENOUGH = 10  # visits that place an observation as a rule
 
 
@@ -85,6 +88,47 @@ def behaviour(counts: Counts, inverse: Floats | None = None) -> Floats:
     totals = chances.sum(axis=1, keepdims=True)
     even = np.full(chances.shape, 1.0 / chances.shape[1])
     return np.where(totals > 0, chances / np.where(totals > 0, totals, 1.0), even)
+
+
+def habits(visits: Ints) -> Floats:
+    """Estimate how the log chose its actions, also in states that it hardly visited.
+
+    Parameters
+    ----------
+    visits
+        Visits of every state and action.
+
+    Notes
+    -----
+    What was done once in a state is not what is always done there. Two laws are fitted to all
+    states, and the one under which the log is more probable says what to expect in each: a
+    favourite action, with the usual mixture of actions in a share of the steps (as a greedy policy
+    that explores does), or probabilities that vary around the usual ones (a Dirichlet law). A
+    policy that does not depend on the state has the share one.
+    """
+    n = visits.astype(np.float64)
+    usual = n.sum(axis=0) / n.sum()
+    used = usual > 0
+    usual, n = usual[used], n[:, used]
+    spread = highest(lambda a: float(log_chance(n, a * usual).sum()), ALPHAS)
+    share = highest(lambda e: float(logsumexp(_favourites(n, usual, e), axis=1).sum()), _SHARES)
+    favourites = _favourites(n, usual, share)
+    greedy = logsumexp(favourites, axis=1, keepdims=True)
+    if greedy.sum() > log_chance(n, spread * usual).sum():
+        found = (1.0 - share) * np.exp(favourites - greedy) + share * usual
+    else:
+        found = (n + spread * usual) / (n.sum(axis=1, keepdims=True) + spread)
+    policy = np.zeros(visits.shape)
+    policy[:, used] = found
+    return policy
+
+
+def _favourites(n: Floats, usual: Floats, share: float) -> Floats:
+    """Return the log probability of each action being the favourite, and of what was done."""
+    other = np.log(share * usual)
+    favourite = np.log(1.0 - share + share * usual)
+    found: Floats = np.log(usual) + (n @ other)[:, None] + n * (favourite - other)
+    return found
 
 
 def improve(world: World, baseline: Floats, allowed: NDArray[np.bool_]) -> Floats:
@@ -142,7 +186,8 @@ def judge(
         total = np.zeros(grouped.visits.shape)
         np.add.at(total, partition.labels[placed], inverse[placed])
         inverse = total
-    return make_safe(draws, behaviour(grouped, inverse), grouped.visits, generator(seed, _STREAM))
+    baseline = habits(grouped.visits) if inverse is None else behaviour(grouped, inverse)
+    return make_safe(draws, baseline, grouped.visits, generator(seed, _STREAM))
 
 
 def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Generator) -> Safety:
@@ -153,7 +198,7 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
     draws
         Draws worlds.
     baseline
-        The log's own policy on the hidden states; see `behaviour`.
+        The log's own policy on the hidden states; see `habits`.
     visits
         Visits of every hidden state and action.
     rng
@@ -172,9 +217,14 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
     harms = (earned.mixed < earned.logged[:, None] - earned.tolerance).mean(axis=0)
     harms[0] = 0.0
     bounds[harms > HARM] = -np.inf
-    best = int(bounds.argmax())
-    judged = _earned(draws, [policies[best]], baseline, _DRAWS, rng, lost=True)
-    harm = float((judged.mixed[:, 0] < judged.logged - judged.tolerance).mean()) if best else 0.0
+    while True:  # twenty draws may overlook a harm
+        best = int(bounds.argmax())
+        judged = _earned(draws, [policies[best]], baseline, _DRAWS, rng, lost=True)
+        worse = judged.mixed[:, 0] < judged.logged - judged.tolerance
+        harm = float(worse.mean()) if best else 0.0
+        if harm <= HARM:
+            break
+        bounds[best] = -np.inf
     optimism = _optimism(draws, baseline, visits >= tries[best], rng) if best else 0.0
     lower = float(np.quantile(judged.acted[:, 0], 1.0 - LEVEL)) - optimism
     missing = ""
@@ -191,7 +241,7 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
         policy=freeze(policies[best]),
         value_lower=lower,
         harm=harm,
-        logged_value=guess.value(baseline),
+        logged_value=replace(guess, strange=0.0).value(baseline),
         tries=tries[best],
         missing=missing,
     )
@@ -239,11 +289,12 @@ def _earned(
     logged = np.zeros(n_draws)
     for i in range(n_draws):
         world, origin = draws.draw(rng)
-        logged[i] = world.value(baseline[origin])
+        known = replace(world, strange=0.0)  # at starts that were never seen all do the same
+        logged[i] = known.value(baseline[origin])
         for j, policy in enumerate(policies):
             act = likeliest(policy)[origin]
-            acted[i, j] = world.value(act)
-            mixed[i, j] = world.value(policy[origin])
+            acted[i, j] = (world if lost else known).value(act)
+            mixed[i, j] = known.value(policy[origin])
             if lost:
                 missed[i, j] = world.chance_of_unknown(act)
     return _Earned(acted, mixed, missed, logged)
@@ -251,11 +302,16 @@ def _earned(
 
 def _missing(draws: Draws) -> str:
     seen = draws.counts.visits.sum(axis=1)[draws.doubtful]
+    if not len(seen):
+        return (
+            "what is recommended may lead to actions that were never tried; some "
+            f"{10 * draws.counts.n_steps:,} rows of the same kind would do"
+        )
     share = seen.sum() / max(1, draws.counts.n_steps)
-    usual = float(np.median(seen)) if len(seen) else 1.0
+    usual = float(np.median(seen))
     rows = int(draws.counts.n_steps * max(2.0, _ENOUGH / max(usual, 0.5)))
     return (
         f"the hidden state of {count(len(seen), 'observation')} ({share:.1%} of the steps) is "
-        f"doubtful, and half of them were seen at most {usual:.0f} times; some {rows:,} rows of "
-        "the same kind would do"
+        f"doubtful, and half of them were seen at most {count(int(usual), 'time')}; some {rows:,} "
+        "rows of the same kind would do"
     )
