@@ -386,8 +386,22 @@ class Counts:
         group_pairs(self.reward_squares, partition.labels, squares)
         ends = self.ends
         if ends is not None:
-            ends = group_ends(ends, partition.labels, partition.n_clusters, self.n_actions)
+            (pairs, restarts), labels = ends.tocoo().coords, partition.labels
+            size, actions = partition.n_clusters, self.n_actions
+            ends = group_ends(pairs, restarts, ends.data, labels, size, actions)
         return Counts.from_parts(visits, transitions, sums, squares, ends)
+
+    def met(self) -> Ints:
+        """List the observations that were visited or reached."""
+        met: NDArray[np.bool_] = np.asarray(self.visits.any(axis=1))
+        met[self.matrix().indices] = True
+        return np.flatnonzero(met)
+
+    def restrict(self, chosen: Ints) -> "Counts":
+        """Keep some observations alone, renumbered in the order given."""
+        labels = np.full(self.n_observations, -1)
+        labels[chosen] = np.arange(len(chosen))
+        return self.group(Partition(labels))
 
     def group_transitions(self, partition: Partition) -> Transitions:
         """Add the transitions up to those of groups."""

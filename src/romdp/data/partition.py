@@ -164,6 +164,23 @@ class Partition:
             )
         return Partition(np.where(self.labels >= 0, groups.labels[self.labels], -1))
 
+    def among(self, places: NDArray[np.int64], n_observations: int) -> "Partition":
+        """Take the grouping of some observations to all; the others have no group.
+
+        ``places`` holds the number of each among all, ascending, so labels need not change.
+
+        Examples
+        --------
+        >>> Partition([0, 1, 0]).among(np.array([1, 2, 4]), 5).labels
+        array([-1,  0,  1, -1,  0])
+        """
+        labels = np.full(n_observations, -1, np.int64)
+        labels[places] = self.labels
+        wide = object.__new__(Partition)
+        object.__setattr__(wide, "labels", freeze(labels))
+        object.__setattr__(wide, "n_clusters", self.n_clusters)
+        return wide
+
     def contingency(self, other: "Partition") -> _Table:
         """Count the observations in each pair of groups, one of each partition.
 

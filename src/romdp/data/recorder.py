@@ -32,13 +32,14 @@ from romdp.data.triples import Triples
 
 
 class HashedCounts(Counts):
-    """Counts whose transitions stay in the hash table until somebody asks for them.
+    """Counts whose transitions and ends stay in hash tables until somebody asks for them.
 
     An agent plans on groups at every epoch and looks at observations far less often: to add
     the table up to groups costs one pass over it, to sort it into rows many times that.
     """
 
     _tally: Tally
+    _recorder: "Recorder"
 
     @classmethod
     def of_recorder(cls, recorder: "Recorder") -> Self:
@@ -47,11 +48,15 @@ class HashedCounts(Counts):
         for name in ("visits", "reward_sums", "reward_squares"):
             view = getattr(recorder, name).reshape(-1, recorder.n_actions).view()
             object.__setattr__(counts, name, freeze(view))
-        object.__setattr__(counts, "ends", recorder.ended_steps)
         object.__setattr__(counts, "_tally", recorder.pairs)
+        object.__setattr__(counts, "_recorder", recorder)
         return counts
 
     def __getattr__(self, name: str) -> Any:
+        if name == "ends":
+            ends = self._recorder.ended_steps
+            object.__setattr__(self, "ends", ends)
+            return ends
         if name != "transitions":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         keys, count = self._tally.items(ordered=False)
@@ -64,6 +69,34 @@ class HashedCounts(Counts):
     def is_sparse(self) -> bool:
         """Whether the transitions are a sparse matrix: always."""
         return True
+
+    def met(self) -> NDArray[np.int64]:
+        """List the observations that were visited or reached."""
+        end = self._recorder.n_met
+        met: NDArray[np.bool_] = np.asarray(self.visits[:end].any(axis=1))
+        met[self._tally.items(ordered=False)[0] % self.n_observations] = True
+        return np.flatnonzero(met)
+
+    def restrict(self, chosen: NDArray[np.int64]) -> Counts:
+        """Keep some of the observations that were met, renumbered; the others cost nothing."""
+        size, n_actions = len(chosen), self.n_actions
+        labels = np.full(self._recorder.n_met, -1)
+        labels[chosen] = np.arange(size)
+        keys, count = self._tally.items(ordered=False)
+        cells, following = np.divmod(keys, self.n_observations)
+        source, target = labels[cells // n_actions], labels[following]
+        kept = (source >= 0) & (target >= 0)
+        rows = (source * n_actions + cells % n_actions)[kept]
+        places = rows, target[kept], count[kept]
+        matrix = sparse_rows(*places, (size * n_actions, size))
+        small = not is_large(size, n_actions)
+        return Counts.from_parts(
+            self.visits[chosen],
+            matrix.toarray().reshape(size, n_actions, size) if small else matrix,
+            self.reward_sums[chosen],
+            self.reward_squares[chosen],
+            self._recorder.group_ends(labels, size),
+        )
 
     def group_transitions(self, partition: Partition) -> Transitions:
         """Add the transitions up to those of groups."""
@@ -282,10 +315,16 @@ class Recorder:
             (self.reward_squares, squares),
         ):
             group_pairs(counted.reshape(-1, actions)[:met], labels, total)
-        ends = self.ended_steps
-        if ends is not None:
-            ends = group_ends(ends, partition.labels, size, actions)
+        ends = self.group_ends(partition.labels, size)
         return Counts.from_parts(visits, transitions, sums, squares, ends)
+
+    def group_ends(self, labels: NDArray[np.int64], n_groups: int) -> "Sparse | None":
+        """Add up the ends of episodes to ends of groups; None if there are none."""
+        if not self.has_ends:
+            return None
+        keys, count = self.ends.items(ordered=False)
+        pairs, restarts = np.divmod(keys, self.n_owners + 1)
+        return group_ends(pairs, restarts, count, labels, n_groups, self.n_actions)
 
     @property
     def triples(self) -> Triples:

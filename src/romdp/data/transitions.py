@@ -122,19 +122,25 @@ def group_sparse(
     return sparse_rows(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
 
 
-def group_ends(ends: Sparse, labels: Ints, n_groups: int, n_actions: int) -> Sparse:
+def group_ends(
+    pairs: NDArray[Any],
+    restarts: NDArray[Any],
+    counts: Ints,
+    labels: Ints,
+    n_groups: int,
+    n_actions: int,
+) -> Sparse:
     """Add up the ends of episodes to ends of groups.
 
     The last column is for restarts that are unknown; a restart without a group becomes one.
     """
-    matrix = ends.tocoo()
-    pairs, following = matrix.coords
     source = labels[pairs // n_actions]
-    target = np.append(labels, -1)[following]
+    known = restarts < labels.size
+    target = np.where(known, labels[np.where(known, restarts, 0)], -1)
     kept = source >= 0
     rows = (source * n_actions + pairs % n_actions)[kept]
     columns = np.where(target < 0, n_groups, target)[kept]
-    return sparse_rows(rows, columns, matrix.data[kept], (n_groups * n_actions, n_groups + 1))
+    return sparse_rows(rows, columns, counts[kept], (n_groups * n_actions, n_groups + 1))
 
 
 def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
@@ -193,10 +199,63 @@ def compress(array: Ints) -> Sparse:
     return matrix
 
 
+@kernel
+def _sort_places(
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    values: Ints,
+    indptr: NDArray[np.int32],
+    n_columns: int,
+    indices: NDArray[np.int32],
+    data: Ints,
+) -> int:
+    """Sort places by column, then by row, and add up equal ones; returns how many are left.
+
+    Two passes of a counting sort: time is linear in places, rows and columns.
+    """
+    n_rows, size = indptr.size - 1, rows.size
+    ends = np.zeros(n_columns + 1, np.int64)
+    for i in range(size):
+        ends[columns[i] + 1] += 1
+        indptr[rows[i] + 1] += 1
+    for column in range(n_columns):
+        ends[column + 1] += ends[column]
+    for row in range(n_rows):
+        indptr[row + 1] += indptr[row]
+    by_column = np.empty(size, np.int64)
+    for i in range(size):
+        by_column[ends[columns[i]]] = i
+        ends[columns[i]] += 1
+    ordered = np.empty(size, np.int64)
+    for place in by_column:
+        ordered[indptr[rows[place]]] = place  # the start of each row becomes that of the next
+        indptr[rows[place]] += 1
+    left, begin = 0, 0
+    for row in range(n_rows):
+        end = indptr[row]
+        indptr[row] = left
+        first = left
+        for place in ordered[begin:end]:
+            if left > first and indices[left - 1] == columns[place]:
+                data[left - 1] += values[place]
+            else:
+                indices[left], data[left] = columns[place], values[place]
+                left += 1
+        begin = end
+    indptr[n_rows] = left
+    return left
+
+
 def sparse_rows(rows: Ints, columns: Ints, values: Ints, shape: tuple[int, int]) -> Sparse:
-    """Build sorted sparse rows, adding up the values of equal places."""
-    matrix: Sparse = scipy.sparse.coo_array((values, (rows, columns)), shape=shape).tocsr()
-    matrix.sum_duplicates()
+    """Build sorted sparse rows, adding up the values of equal places.
+
+    An agent does it several times at every epoch; SciPy's own way takes three times as long.
+    """
+    indptr = np.zeros(shape[0] + 1, np.int32)
+    indices, data = np.empty(rows.size, np.int32), np.empty(rows.size, np.int64)
+    left = _sort_places(rows, columns, values, indptr, shape[1], indices, data)
+    matrix: Sparse = scipy.sparse.csr_array((data[:left], indices[:left], indptr), shape=shape)
+    matrix.has_canonical_format = True
     return matrix
 
 

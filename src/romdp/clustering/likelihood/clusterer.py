@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
-from romdp.clustering.likelihood.search import Grouping, Search
+from romdp.clustering.likelihood.search import LARGE, Grouping, Search
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, freeze, whole_number
 from romdp.data.counts import Counts
@@ -39,7 +39,7 @@ _SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # how slowly `fit` cools, up to this ma
 _SETTLED = 0.01  # numbers of groups that two starts found are the same up to this share
 _MOST_ALONE = 600  # observations up to which each may be a group of its own,
 _CERTAIN = 4.0  # if the weight of all moves in the prior of a pair is below this
-_LARGE = 64  # a previous grouping with more groups than this is improved, not searched for again
+_FEW_ROUNDS = 2  # of splitting where a large grouping is improved; the next time goes on
 _STARTS = 20  # annealed starts by default,
 _CHEAP = 5_000  # while observations times groups do not exceed this
 
@@ -169,24 +169,25 @@ class Likelihood:
         """
         counts = evidence.counts
         _check_start(previous, counts)
+        met = counts.met()
+        if len(met) == 0:
+            return Partition.unseen(counts.n_observations)
+        if len(met) < counts.n_observations:  # what was never met costs nothing
+            inner = replace(evidence, counts=counts.restrict(met))
+            found = self.regroup(inner, Partition(previous.labels[met]), rng)
+            return found.among(met, counts.n_observations)
         if counts.ends is not None:
             inner = replace(evidence, counts=_with_end(counts))
             start = Partition(np.append(previous.labels, previous.n_clusters))
             return _without_end(self._one_more().regroup(inner, start, rng))
-        met = _met(counts)
-        if len(met) == 0:
-            return Partition.unseen(counts.n_observations)
-        if len(met) < counts.n_observations:  # what was never met costs nothing
-            inner = replace(evidence, counts=_restrict(counts, met))
-            found = self.regroup(inner, Partition(previous.labels[met]), rng)
-            return _spread(found, met, counts.n_observations)
         search = self._search(counts, rng)
         known = previous.labels[search.seen]
-        if (known < 0).all() or (len(known) > _LARGE and len(np.unique(known)) == len(known)):
+        if (known < 0).all() or (len(known) > LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
-        best = self._or_alone(search, search.polish(kept))
-        if best.n_groups <= _LARGE:
+        rounds = (_FEW_ROUNDS,) if kept.n_groups > LARGE else ()
+        best = self._or_alone(search, search.polish(kept, *rounds))
+        if best.n_groups <= LARGE:
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
         return Partition(self._choose_by_evidence(search, counts, best, kept).labels)
@@ -220,26 +221,26 @@ class Likelihood:
                 log_odds=freeze(fit.log_odds[:-1].copy()),
                 certainty=freeze(fit.certainty[:-1].copy()),
             )
-        met = _met(counts)
+        met = counts.met()
         if len(met) == 0:
             raise InvalidInputError(
                 "the counts are empty: no observation was seen, so none can be grouped"
             )
         if len(met) < counts.n_observations:
             known = None if start is None else Partition(start.labels[met])
-            fit = self.fit(_restrict(counts, met), rng, known)
+            fit = self.fit(counts.restrict(met), rng, known)
             log_odds, certainty = np.full((2, counts.n_observations), np.nan)
             log_odds[met], certainty[met] = fit.log_odds, fit.certainty
             return replace(
                 fit,
-                partition=_spread(fit.partition, met, counts.n_observations),
+                partition=fit.partition.among(met, counts.n_observations),
                 log_odds=freeze(log_odds),
                 certainty=freeze(certainty),
             )
         search = self._search(counts, rng)
         n_known = 0 if start is None else int((np.unique(start.labels[search.seen]) >= 0).sum())
         found = []
-        if n_known <= _LARGE:
+        if n_known <= LARGE:
             sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
             found.append(self._spectral_starts(search, sizes))
         if start is not None and n_known > 0:
@@ -357,7 +358,10 @@ class Likelihood:
             return least[size]
 
         most = min(len(search.seen), self.max_groups)
-        rungs = sorted({min(size, most) for size in _RUNGS})
+        fewest = min(
+            found[0].n_groups / 2, _RUNGS[-2]
+        )  # placings show too few groups, not too many
+        rungs = sorted({min(size, most) for size in _RUNGS if size >= fewest})
         for lower, upper in pairwise(rungs):
             if evidence(upper) < evidence(lower):
                 break
@@ -427,27 +431,6 @@ def _with_end(counts: Counts) -> Counts:
 def _without_end(found: Partition) -> Partition:
     """Leave the end of an episode out of a grouping again."""
     return Partition(found.labels[:-1])
-
-
-def _met(counts: Counts) -> NDArray[np.int64]:
-    """List the observations that were visited or reached."""
-    met: NDArray[np.bool_] = np.asarray(counts.visits.any(axis=1))
-    met[counts.matrix().indices] = True
-    return np.flatnonzero(met)
-
-
-def _restrict(counts: Counts, met: NDArray[np.int64]) -> Counts:
-    """Keep some observations alone, renumbered."""
-    labels = np.full(counts.n_observations, -1)
-    labels[met] = np.arange(len(met))
-    return counts.group(Partition(labels))
-
-
-def _spread(found: Partition, met: NDArray[np.int64], n_observations: int) -> Partition:
-    """Take a grouping of some observations back to all; the others have no group."""
-    labels = np.full(n_observations, -1)
-    labels[met] = found.labels
-    return Partition(labels)
 
 
 def _check_start(start: Partition, counts: Counts) -> None:

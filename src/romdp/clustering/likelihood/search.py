@@ -39,6 +39,8 @@ _CORE, _CORE_DEGREE = 4000, 300  # observations that the groups are found from, 
 _EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
 _ROUNDS = 50  # of splitting; each adds groups, or is the last
+LARGE = 64
+"""A grouping with more groups than this is improved where it changed, not searched for again."""
 _RISE = 1e-6  # smaller rises are rounding
 
 
@@ -254,12 +256,19 @@ class Search:
             lead = np.where(united, 0.0, current.lead)
             current = self.climb(replace(merged, lead=lead), _FEW_SWEEPS)
 
-    def split(self, start: Grouping) -> Grouping:
-        """Split every group whose split raises the score."""
+    def split(self, start: Grouping, tried: Grouping | None = None) -> Grouping:
+        """Split every group whose split raises the score.
+
+        Where groups are many, those that are as they were when splits were last ``tried``, and
+        so are all that they lead to or are reached from, are not tried again.
+        """
         blocks = add_slot(start.blocks)
         fewer = all_fewer(start.rule, blocks, start.n_groups + 1)
         cut = []
-        for group in range(start.n_groups):
+        groups = range(start.n_groups)
+        if tried is not None and start.n_groups > LARGE:
+            groups = _touched(start.blocks, tried.blocks).tolist()
+        for group in groups:
             if blocks.size.size > self.max_groups:
                 break
             rise = split_group(self.links, self.law, start.rule, blocks, group, self.rng, fewer)
@@ -286,20 +295,24 @@ class Search:
                 best = blocks
         return start if np.isneginf(rises).all() else self._scored(best, start.rule)
 
-    def polish(self, start: Grouping) -> Grouping:
-        """Climb, merge and split until the score no longer rises."""
-        best = self.climb(self.merge(start))
+    def polish(self, start: Grouping, most_rounds: int = _ROUNDS) -> Grouping:
+        """Merge, climb and split until the score no longer rises, or so many times."""
+        merged = self.merge(start)
+        many = merged.n_groups > LARGE  # then all observations are visited once in a round
+        best = start if many and merged is start else self.climb(merged)
         if self.n_states is not None:
             while best.n_groups < self.n_states:
                 more = self.grow(best)
                 if more.n_groups == best.n_groups:
                     break  # nothing can be cut: every observation is a group
                 best = self.climb(more)
-        for _ in range(_ROUNDS):
-            more = self.split(best)
+        tried = None
+        for _ in range(most_rounds):
+            more = self.split(best, tried)
             if more.n_groups == best.n_groups:
                 break
-            found = self.climb(self.merge(self.climb(more)))
+            tried = best
+            found = self.climb(self.merge(self.climb(more, _FEW_SWEEPS if many else _MOST_SWEEPS)))
             if found.score <= best.score + _RISE:
                 break
             best = found
@@ -330,6 +343,21 @@ class Search:
         start = np.full(len(labels), -1)
         start[seen & (labels >= 0)] = compact
         return self.complete(start, len(groups))
+
+
+def _touched(blocks: Blocks, before: Blocks) -> NDArray[np.int64]:
+    """List the groups that have changed, or that lead to or are reached from one that has."""
+    placed = blocks.labels >= 0
+    pairs = np.unique(
+        np.stack((blocks.labels[placed], before.labels[placed])), axis=1, return_counts=True
+    )
+    (now, then), together = pairs
+    same = (together == blocks.size[now]) & (together == before.size[then]) & (then >= 0)
+    changed = np.ones(blocks.size.size, np.bool_)
+    changed[now[same]] = False
+    linked: NDArray[np.bool_] = np.asarray(blocks.moves.any(axis=1))
+    near = linked[changed].any(axis=0) | linked[:, changed].any(axis=1)
+    return np.flatnonzero(changed | near)
 
 
 @lru_cache(maxsize=64)
