@@ -126,6 +126,16 @@ def compare(
         float | None,
         option("--constant", "The constant C in the bound of sl-ucrl-paper.", _AGENTS, default="1"),
     ] = None,
+    objective: Annotated[
+        str | None,
+        option(
+            "--objective",
+            "What the agents maximise: average, episodic, episodic:H with a horizon, or a discount "
+            "such as 0.99; q-learning and dqn take a discount alone.",
+            _AGENTS,
+            default="average; episodic in an environment",
+        ),
+    ] = None,
     workers: WorkersOption = 1,
     dask: DaskOption = None,
     checkpoint_seconds: CheckpointsOption = 30.0,
@@ -172,6 +182,7 @@ def compare(
         "unknown_states": unknown_states or None,
         "factor": factor,
         "constant": constant,
+        "objective": objective,
     }
     before = content.get("agent_settings", {})
     if not isinstance(before, dict):

@@ -15,6 +15,7 @@ from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number
 from romdp.exact.mdp import MDP
+from romdp.exact.objectives import Objective, parse_optional
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.planning.confidence import Bernstein, Hoeffding
 from romdp.planning.timeuniform import TimeUniform
@@ -46,6 +47,10 @@ class Settings:
         there are no hidden states to find (`fig:comparisonCar`).
     constant
         C in the bound of ``sl-ucrl-paper``, which the paper does not give.
+    objective
+        What all agents but the baselines maximise: ``"average"``, ``"episodic"``, ``"episodic:H"``
+        with a horizon, or a discount. By default the reward per step, and that of an episode in a
+        Gymnasium environment.
     """
 
     scale: float | None = None
@@ -55,6 +60,7 @@ class Settings:
     factor: float | None = None
     constant: float = 1.0
     sets: Literal["time-uniform", "paper", "jaksch", "bernstein"] | None = None
+    objective: str | float | None = None
 
     def __post_init__(self) -> None:
         if self.sets is not None:
@@ -80,6 +86,7 @@ class Settings:
         if self.factor is not None:
             real_number(self.factor, "factor", 0.0, open_low=True)
         real_number(self.constant, "constant", 0.0)
+        parse_optional(self.objective)
 
     @property
     def chosen_sets(self) -> str:
@@ -104,6 +111,20 @@ class Settings:
         if isinstance(self.confidence, Bernstein):
             raise InvalidInputError("SL-UCRL has no Bernstein sets; choose other sets or agents")
         return self.confidence
+
+    @property
+    def aim(self) -> str:
+        """What the agents maximise, in words."""
+        if self.objective is None:
+            return "average (reward per step), or episodic in an environment"
+        return str(Objective.parse(self.objective))
+
+    @property
+    def baseline_settings(self) -> dict[str, Any]:
+        """What the baselines are told: the discount, if the objective is one."""
+        goal = parse_optional(self.objective)
+        told = goal is not None and goal.kind == "discounted"
+        return {"discount": goal.rate} if goal is not None and told else {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -197,11 +218,19 @@ def make_agent(name: str, world: ROMDP | MDP | None, settings: Settings | None =
     factor = chosen.factor
     if world is None:
         # No maker but those of the oracles looks at the world.
-        return replace(maker(None, chosen, None, factor or 1.0), name=name)  # type: ignore[arg-type]
+        return _named(maker(None, chosen, None, factor or 1.0), name, chosen)  # type: ignore[arg-type]
     hidden = as_romdp(world)
     if factor is None:
         factor = 0.5 if isinstance(world, MDP) else 1.0
-    return replace(maker(hidden, chosen, hidden.n_states if told else None, factor), name=name)
+    return _named(maker(hidden, chosen, hidden.n_states if told else None, factor), name, chosen)
+
+
+def _named(agent: Agent, name: str, settings: Settings) -> Agent:
+    """Give an agent its name and, if the settings say one, its objective."""
+    planner: Any = agent.planner
+    if settings.objective is not None:
+        planner = replace(planner, objective=settings.objective)
+    return replace(agent, planner=planner, name=name)
 
 
 def check_agents(names: Sequence[str]) -> None:

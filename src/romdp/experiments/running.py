@@ -128,7 +128,8 @@ def _play(task: Task, world: Any, tell: Callable[[Progress], None]) -> tuple[Run
     if task.run.agent in BASELINE_NAMES:
         from romdp.playing.baselines import play_baseline
 
-        return play_baseline(task.run.agent, world, task.steps, seed), False
+        own = task.settings.baseline_settings
+        return play_baseline(task.run.agent, world, task.steps, seed, **own), False
     known = not isinstance(task.world, EnvironmentWorld)
     agent = make_agent(task.run.agent, world if known else None, task.settings)
     checkpoint = Path(task.checkpoint)

@@ -87,6 +87,7 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
             "steps": experiment.steps,
             "seeds": experiment.seeds,
             "confidence": str(experiment.settings),
+            "objective": experiment.settings.aim,
             "runs": {
                 "all": len(experiment.runs),
                 "finished": len(finished),
@@ -263,7 +264,8 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     runs = summary["runs"]
     parts = [
         f"{runs['finished']} of {runs['all']} runs of {summary['steps']:,} steps; "
-        f"{summary['confidence']} for all optimistic agents."
+        f"{summary['confidence']} for all optimistic agents.\n"
+        f"Objective: {summary.get('objective', 'average')}."
     ]
     for cell in summary["cells"]:
         parts.append(_cell(cell))
