@@ -55,6 +55,34 @@ def test_the_policy_does_what_is_best_by_what_was_learned():
     assert np.isfinite(policy.values).all()
 
 
+class Deadline(gymnasium.Env):
+    """To stay pays a little; to leave pays more and ends the episode, which has four steps."""
+
+    observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age = 0
+        return 0, {}
+
+    def step(self, action):
+        self.age += 1
+        return 0, 1.0 if action == 1 else 0.4, action == 1, self.age == 4, {}
+
+
+def test_under_a_horizon_it_depends_on_the_step(tmp_path):
+    run = romdp.play(romdp.LCPSRL(objective="episodic:4"), Deadline(), 600, seed=0)
+    run.policy.save(tmp_path / "policy.npz")
+    for policy in (run.policy, romdp.load_policy(tmp_path / "policy.npz")):
+        assert [policy.act(0, step) for step in range(6)] == [0, 0, 0, 1, 1, 1]
+        assert policy.act(0) == 0  # the first step's
+        np.testing.assert_array_equal(policy.probabilities(0, 3), [0.0, 1.0])
+        assert policy.values[0] == pytest.approx(3 * 0.4 + 1.0, abs=0.05)
+        assert policy.act(1, 2) == policy.default  # never met
+        with pytest.raises(InvalidInputError, match="step is -1"):
+            policy.act(0, -1)
+
+
 def test_it_takes_the_environments_own_observations_and_returns_its_actions(doors):
     assert doors.policy.act(seen("red")).tolist() == [1, 0]
     assert doors.policy.act(seen("blue")).tolist() == [0, 1]

@@ -14,7 +14,7 @@ from romdp.core.schema import anything as any_json
 from romdp.core.schema import check, mapped, record, text
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.stored import Stored
-from romdp.core.validation import freeze
+from romdp.core.validation import freeze, whole_number
 from romdp.playing.spaces import Codes, Numbering, Numbers, codes_from
 
 _KIND, _VERSION = "policy", 1
@@ -36,7 +36,8 @@ class Policy:
     `Run.policy` and `Online.policy` make one, and `romdp.load_policy` reads one. It takes the
     environment's own observations and returns its actions. It answers for every observation of
     the environment, and always alike: where an observation was never met, with the action that is
-    best most often.
+    best most often. Under an episodic objective with a horizon, what is best depends on the step of
+    the episode as well: ``policy.act(observation, step)``.
 
     Attributes
     ----------
@@ -50,6 +51,12 @@ class Policy:
         The number of the action where an observation was never met.
     agent, objective
         Who learned it, and what for.
+    stages : shape (horizon, n_groups)
+        Under an episodic objective with a horizon: the number of the action at each step of the
+        episode in each group of observations. ``table`` and ``values`` are then those of its first
+        step. Else empty.
+    groups : shape (n_observations,)
+        The group of each observation, -1 for none; empty if ``stages`` is.
 
     Examples
     --------
@@ -70,15 +77,28 @@ class Policy:
     objective: str
     _observations: Codes = field(repr=False)
     _actions: Numbering | Numbers = field(repr=False)
+    stages: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty((0, 0), np.int64), repr=False
+    )
+    groups: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
 
-    def act(self, observation: Any) -> Any:
-        """Return the action for an observation, both as the environment has them."""
-        return self._actions.decode(self._number(observation))
+    def act(self, observation: Any, step: int = 0) -> Any:
+        """Return the action for an observation, both as the environment has them.
 
-    def probabilities(self, observation: Any) -> NDArray[np.float64]:
+        Parameters
+        ----------
+        observation
+            What is seen.
+        step
+            How many steps of the episode are over. It matters under a horizon alone; beyond the
+            last step, that of the last one is returned.
+        """
+        return self._actions.decode(self._number(observation, step))
+
+    def probabilities(self, observation: Any, step: int = 0) -> NDArray[np.float64]:
         """Return the probability of each action, by its number: one of them has it all."""
         chances = np.zeros(self._actions.size)
-        chances[self._number(observation)] = 1.0
+        chances[self._number(observation, step)] = 1.0
         return chances
 
     def _repr_html_(self) -> str:
@@ -105,9 +125,14 @@ class Policy:
         """Return the observation that has a code, as text."""
         return self._observations.name(code)
 
-    def _number(self, observation: Any) -> int:
+    def _number(self, observation: Any, step: int = 0) -> int:
+        step = whole_number(step, "step", 0)
         code = self._observations.find(observation)
-        return self.default if code < 0 else int(self.table[code])
+        if code < 0:
+            return self.default
+        if self.stages.size and self.groups[code] >= 0:
+            return int(self.stages[min(step, len(self.stages) - 1), self.groups[code]])
+        return int(self.table[code])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy to exactly this file, completely or not at all."""
@@ -123,6 +148,8 @@ class Policy:
             "default": np.array(self.default, np.int64),
             **{f"codes_{name}": array for name, array in self._observations.arrays().items()},
         }
+        if self.stages.size:
+            arrays |= {"stages": self.stages, "groups": self.groups}
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
 
@@ -139,6 +166,11 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
         table = stored.whole("table", (observations.size,), 0, most)
         values = stored.take("values", (observations.size,), np.float64)
         default = stored.number("default", 0, most)
+        staged = {}
+        if "stages" in arrays:
+            stages = stored.whole("stages", (None, None), 0, most)
+            groups = stored.whole("groups", (observations.size,), -1, stages.shape[1] - 1)
+            staged = {"stages": freeze(stages), "groups": freeze(groups)}
         stored.finish()
     except (ROMDPError, MemoryError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
@@ -150,6 +182,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
         facts["objective"],
         observations,
         actions,  # names are observations only
+        **staged,
     )
 
 
@@ -170,8 +203,11 @@ def policy_of(
     if visits.size == labels.size:  # an agent may count its groups alone
         met &= visits > 0
     table, values, default = np.zeros(labels.size, np.int64), np.full(labels.size, np.nan), 0
+    staged = {}
     if met.any():
         plan = state.best_plan()
+        if plan.policy.ndim == 2:
+            staged = {"stages": plan.policy, "groups": freeze(np.where(met, labels, -1))}
         policy = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
         chosen = policy[labels[met]]
         weights = visits[met] if visits.size == labels.size else None
@@ -180,4 +216,6 @@ def policy_of(
         table[met], values[met] = chosen, plan.values[labels[met]] * (high - low)
     table[~met] = default
     objective, observations = str(state.objective), observations.snapshot()
-    return Policy(freeze(table), freeze(values), default, agent, objective, observations, actions)
+    return Policy(
+        freeze(table), freeze(values), default, agent, objective, observations, actions, **staged
+    )
