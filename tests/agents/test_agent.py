@@ -322,11 +322,22 @@ def cycle(state, steps, reward):
         state.learn(t % 3, state.action(t % 3), reward, (t + 1) % 3)
 
 
-@pytest.mark.parametrize(("objective", "says"), [("average", 1), ("episodic", 0)])
-def test_an_agent_says_once_that_no_policy_can_matter(objective, says, caplog):
+@pytest.mark.parametrize(
+    ("objective", "reward", "ends", "says"),
+    [
+        ("average", 1.0, False, 1),
+        ("episodic", 1.0, False, 1),
+        ("episodic", 1.0, True, 0),  # an end is worth avoiding
+        ("episodic", 0.0, False, 0),  # a reward may still come
+        (0.9, 1.0, False, 1),
+    ],
+)
+def test_an_agent_says_once_that_no_policy_can_matter(objective, reward, ends, says, caplog):
     state = romdp.PSRL(objective=objective).start(3, 2, seed=0)
     state.expect_episodes()
-    cycle(state, 9000, 1.0)
+    if ends:
+        state.learn(0, 0, reward, 1, terminated=True)
+    cycle(state, 9000, reward)
     assert sum("every policy is as good" in line for line in caplog.messages) == says
 
 

@@ -137,6 +137,7 @@ def test_a_baseline_that_is_not_installed_says_what_to_install(monkeypatch):
         {"unknown_states": "yes"},
         {"factor": -0.5},
         {"constant": float("inf")},
+        {"objective": "best"},
     ],
     ids=str,
 )
@@ -181,3 +182,13 @@ def test_the_sets_of_version_0_1_are_still_read():
     assert Settings(scale=1.0, constants="paper").confidence == Hoeffding()
     assert str(Settings()) == "time-uniform confidence sets, delta 0.05"
     assert "'jaksch' times 0.3" in str(SETTINGS)
+
+
+def test_all_agents_have_the_objective_of_the_settings():
+    for name in AGENTS:
+        assert make_agent(name, WORLD).planner.objective is None
+        made = make_agent(name, WORLD, Settings(objective="episodic:7"))
+        assert str(made.planner.objective) == "episodic, 7 steps"
+    assert make_agent("lc-psrl", None, Settings(objective="0.9")).planner.objective.rate == 0.9
+    assert Settings(objective=0.9).baseline_settings == {"discount": 0.9}
+    assert Settings(objective="episodic").baseline_settings == {}

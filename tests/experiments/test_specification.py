@@ -124,3 +124,21 @@ def test_wrong_content(content, kind):
     with pytest.raises(kind):
         Experiment.from_dict(content)
     assert issubclass(kind, ROMDPError)
+
+
+@pytest.mark.parametrize(
+    ("worlds", "settings", "said"),
+    [
+        (("random-romdp",), {}, "average"),
+        (("gym:FrozenLake-v1",), {}, "episodic"),
+        (("gym:FrozenLake-v1",), {"objective": 0.9}, "discount 0.9"),
+        (
+            ("random-romdp", "gym:FrozenLake-v1"),
+            {},
+            "episodic in environments, average in other worlds",
+        ),
+    ],
+)
+def test_an_experiment_says_its_objective(worlds, settings, said):
+    made = Experiment(worlds, ("lc-psrl",), steps=10, settings=Settings(**settings))
+    assert made.objective == said

@@ -310,7 +310,7 @@ class AgentState:
         squares = float(recorder.reward_squares.sum())
         if n * squares - total * total > 1e-9 * n * squares:
             self._next_look = _MOST_STEPS  # rewards differ
-        elif n > 0 and self.goal.is_average and self.objective.is_average:
+        elif n > 0 and self.objective.is_average:
             self._next_look = _MOST_STEPS
             _logger.warning(
                 "all %d rewards so far were %g, and %s maximises the reward per step: every policy "
@@ -319,6 +319,16 @@ class AgentState:
                 n,
                 total / n,
                 self.agent.name,
+            )
+        elif n > 0 and not recorder.has_ends and total / n != self.objective.zero_reward:
+            self._next_look = _MOST_STEPS
+            _logger.warning(
+                "all %d rewards so far were %g and no episode has terminated (objective: %s): "
+                "every policy is as good as any other. Say which steps end an episode "
+                "(terminated=True), or let the rewards tell good from bad",
+                n,
+                total / n,
+                self.objective,
             )
 
     def _end_of(self, partition: Partition) -> int:

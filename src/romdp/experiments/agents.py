@@ -15,7 +15,7 @@ from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number
 from romdp.exact.mdp import MDP
-from romdp.exact.objectives import Objective, parse_optional
+from romdp.exact.objectives import parse_optional
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.planning.confidence import Bernstein, Hoeffding
 from romdp.planning.timeuniform import TimeUniform
@@ -111,13 +111,6 @@ class Settings:
         if isinstance(self.confidence, Bernstein):
             raise InvalidInputError("SL-UCRL has no Bernstein sets; choose other sets or agents")
         return self.confidence
-
-    @property
-    def aim(self) -> str:
-        """What the agents maximise, in words."""
-        if self.objective is None:
-            return "average (reward per step), or episodic in an environment"
-        return str(Objective.parse(self.objective))
 
     @property
     def baseline_settings(self) -> dict[str, Any]:

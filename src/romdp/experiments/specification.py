@@ -13,6 +13,7 @@ from romdp import __version__
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.validation import choice, whole_number
+from romdp.exact.objectives import parse_optional
 from romdp.experiments.agents import Settings, check_agents, check_blind_agents
 from romdp.experiments.worlds import (
     EnvironmentWorld,
@@ -164,6 +165,17 @@ class Experiment:
             for spec, n_observations in self.cells
             for agent in self.agents
         )
+
+    @property
+    def objective(self) -> str:
+        """What the agents maximise, in words: the settings say it, or else the kind of world."""
+        given = parse_optional(self.settings.objective)
+        if given is not None:
+            return str(given)
+        episodic = [isinstance(spec, EnvironmentWorld) for spec in self.worlds]
+        if not any(episodic):
+            return "average"
+        return "episodic" if all(episodic) else "episodic in environments, average in other worlds"
 
     def world(self, label: str) -> WorldSpec:
         """Return the world that tables call by this label."""

@@ -87,7 +87,7 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
             "steps": experiment.steps,
             "seeds": experiment.seeds,
             "confidence": str(experiment.settings),
-            "objective": experiment.settings.aim,
+            "objective": experiment.objective,
             "runs": {
                 "all": len(experiment.runs),
                 "finished": len(finished),

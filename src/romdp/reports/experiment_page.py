@@ -266,7 +266,7 @@ def _configuration(results: Results) -> list[Html]:
                 "numbers of observations": "the worlds' own" if sizes is None else list(sizes),
                 "agents": ", ".join(experiment.agents),
                 "confidence sets of all optimistic agents": str(experiment.settings),
-                "objective": experiment.settings.aim,
+                "objective": experiment.objective,
                 "steps": f"{experiment.steps:,}",
                 "seeds": experiment.seeds,
                 "seed of the experiment": experiment.seed,
