@@ -9,6 +9,7 @@ import pytest
 
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.reports import shell
+from romdp.reports.play_page import _round_values
 
 EVIL = '<img src=x onerror="alert(1)">&'
 
@@ -112,3 +113,17 @@ def test_pages_are_written_with_the_directories_above(tmp_path):
     assert path.read_text(encoding="utf-8") == "é"
     with pytest.raises(WriteError, match=r"cannot make .*b\.html"):
         shell.write_page(path / "c.html", "")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 33, [0, 10, 20, 30]),
+        (-0.13, 0.02, [-0.1, -0.05, 0]),
+        (-200.5, -199.5, [-200.4, -200.2, -200, -199.8, -199.6]),
+        (0, 5000, [0, 1000, 2000, 3000, 4000, 5000]),
+        (7.1, 7.9, [7.2, 7.4, 7.6, 7.8]),
+    ],
+)
+def test_axes_show_round_numbers(low, high, expected):
+    assert _round_values(low, high) == pytest.approx(expected)

@@ -128,18 +128,18 @@ def _picture(
     parts.append(
         f'<polyline points="{line}" fill="none" stroke="var(--accent, #c0392b)" stroke-width="2"/>'
     )
-    for share in np.linspace(0.0, 1.0, 5):
-        value, at = low + share * (high - low), share * last
-        (_, y), (x, _) = (
-            place(np.array([0]), np.array([value]))[0],
-            place(np.array([at]), np.array([low]))[0],
-        )
-        anchor = "end" if share == 1.0 else "middle"
+    for value in _round_values(low, high):
+        y = place(np.array([0]), np.array([value]))[0, 1]
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - 10}" y1="{y}" y2="{y}" stroke="currentColor" '
-            f'opacity="0.15"/><text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:.4g}'
-            f'</text><text x="{x}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="{anchor}">{at:,.0f}'
+            f'opacity="0.15"/><text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:,.6g}'
             "</text>"
+        )
+    for at in _round_values(0.0, last):
+        x = place(np.array([at]), np.array([low]))[0, 0]
+        anchor = "end" if at == last else "middle"
+        parts.append(
+            f'<text x="{x}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="{anchor}">{at:,.0f}</text>'
         )
     parts.append(
         f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 4}" text-anchor="middle">step</text>'
@@ -150,6 +150,15 @@ def _picture(
         f'font-size="11" fill="currentColor" style="width:100%;height:auto">{"".join(parts)}</svg>'
     )
     return element("div", Html(drawn), class_="card")
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """Return at most six round numbers from ``low`` to ``high``, for an axis."""
+    power = 10.0 ** np.floor(np.log10((high - low) / 5))
+    step = next(power * k for k in (1, 2, 5, 10) if high - low <= 5 * power * k)
+    return [
+        float(k * step) for k in range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)
+    ]
 
 
 def _groups(run: Run) -> Html:
