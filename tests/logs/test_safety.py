@@ -219,7 +219,7 @@ def _bound(baseline, allowed, first, second):
 
 
 def test_draws_do_not_depend_on_how_laws_are_kept(monkeypatch):
-    from romdp.logs.model import draws as module
+    from romdp.logs.model import surprises as module
 
     seen = Trajectory([0, 1, 2, 1, 0, 1, 2, 0], [0, 1, 0, 0, 1, 1, 0, 0], [0, 1, 0, 0, 1, 1, 0, 1])
     counts = Counts.from_trajectory(seen)

@@ -91,26 +91,28 @@ class Columns:
                     f"column {column!r} of {label} holds {types[column]}, which cannot name "
                     "things; turn it into text or whole numbers"
                 )
-        if self.reward is not None and kinds[self.reward] not in _NUMBERS:
-            raise InvalidInputError(
-                f"column {self.reward!r} of {label} holds {types[self.reward]}, so it cannot be "
-                "the reward; pass a column of numbers"
-            )
-        if self.propensity is not None and kinds[self.propensity] not in _NUMBERS:
-            raise InvalidInputError(
-                f"column {self.propensity!r} of {label} holds {types[self.propensity]}, so it "
-                "cannot be the propensity; pass a column of numbers above 0 and up to 1"
-            )
-        if self.order is not None and kinds[self.order] not in _ORDERS:
-            raise InvalidInputError(
-                f"column {self.order!r} of {label} holds {types[self.order]}, which has no order "
-                "in time; pass a column of numbers or of times"
-            )
-        if self.terminated is not None and kinds[self.terminated] not in _NUMBERS:
-            raise InvalidInputError(
-                f"column {self.terminated!r} of {label} holds {types[self.terminated]}, so it "
-                "cannot tell which episodes terminated; pass a column of true and false"
-            )
+        for wanted, allowed, wrong in (
+            (self.reward, _NUMBERS, "so it cannot be the reward; pass a column of numbers"),
+            (
+                self.propensity,
+                _NUMBERS,
+                "so it cannot be the propensity; pass a column of numbers above 0 and up to 1",
+            ),
+            (
+                self.order,
+                _ORDERS,
+                "which has no order in time; pass a column of numbers or of times",
+            ),
+            (
+                self.terminated,
+                _NUMBERS,
+                "so it cannot tell which episodes terminated; pass a column of true and false",
+            ),
+        ):
+            if wanted is not None and kinds[wanted] not in allowed:
+                raise InvalidInputError(
+                    f"column {wanted!r} of {label} holds {types[wanted]}, {wrong}"
+                )
         return kinds
 
 

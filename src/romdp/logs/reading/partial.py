@@ -22,13 +22,13 @@ from romdp.logs.reading.episodes import (
     OBSERVATION_BITS,
     Episodes,
     Orders,
+    Pairs,
     link,
     mark_ends,
     renamed,
     unpacked,
 )
 from romdp.logs.reading.names import Floats, Ints, Names, coded, digests, mix
-from romdp.logs.reading.pairs import Pairs
 
 BLOCK = 100
 """Without an episode column, this many rows in a row are held out or counted together."""

@@ -2,7 +2,7 @@
 
 Rows become numbers first. They are then spread over temporary files by episode, so that an
 episode lies in one file, and each file is sorted and counted alone. Without an episode column
-there is one file, and all of it is sorted in memory (45 bytes a row).
+there is one file, and all of it is sorted in memory (45 bytes per row).
 """
 
 import tempfile

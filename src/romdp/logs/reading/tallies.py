@@ -59,7 +59,11 @@ def read_counts(data: Any, seed: int = 0) -> LogCounts:
     over = np.zeros(len(o), np.bool_)
     if "terminated" in table.columns:
         over = table.whole("terminated", 0, 1).astype(np.bool_)
-        table.refuse(over & (o2 >= 0), "terminated", "is true, but there is a next observation")
+        table.refuse(
+            over & (o2 >= 0),
+            "terminated",
+            "does not go with a next observation: an episode that ended has none",
+        )
     sizes = (len(names), len(acts))
     first = np.bincount(o, starts, sizes[0]).astype(np.int64)
     reward_range, paid, squares = table.rewards(n)
@@ -151,7 +155,7 @@ class _Table:
         values = self._table.column(column).to_pylist()
         if not missing:
             absent = np.array([value is None for value in values])
-            self.refuse(absent, column, "is missing")
+            self.refuse(absent, column, "cannot name anything; the value is missing")
         return values  # type: ignore[no-any-return]
 
     def numbers(self, column: str) -> Floats:
