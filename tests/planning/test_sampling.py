@@ -7,10 +7,15 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
+import romdp
+from romdp.clustering.clusterer import Singletons
 from romdp.data.counts import Counts
+from romdp.exact.objectives import Objective
 from romdp.planning import sampling
 from romdp.planning.priors import RewardPrior, learn_weight
+from romdp.planning.promises import promising_plan
 from romdp.planning.sampling import draw_dense, draw_sparse
+from romdp.worlds import GaussianLock
 
 Z = 5.5
 N = 20_000
@@ -224,3 +229,67 @@ def test_what_curiosity_collects_in_a_long_episode_is_as_little():
         for patience in (1.0, 100.0)
     )
     np.testing.assert_allclose(once - long, 0.99 * 0.01 * prior.scale / 2)
+
+
+def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
+    """Twenty pairs pay 0.1 every other time; another paid it the only time it was tried."""
+    visits = np.full((30, 2), 10)
+    sums, squares = np.zeros((30, 2)), np.zeros((30, 2))
+    sums[:20, 0], squares[:20, 0] = 0.5, 0.05
+    visits[20, 0], sums[20, 0], squares[20, 0] = 1, 0.1, 0.01
+    counts = Counts(visits, np.zeros((30, 2, 30), int), sums, squares)
+    assert 0.04 < RewardPrior.learn(counts).means(counts)[20, 0] < 0.08
+    sums[:20, 0], squares[:20, 0] = 1.0, 0.1  # now they always pay
+    counts = Counts(visits, np.zeros((30, 2, 30), int), sums, squares)
+    assert RewardPrior.learn(counts).means(counts)[20, 0] > 0.09
+
+
+def promising(visits, moves, sums):
+    """Plan where every pair leads to one state; the last column of moves is the end."""
+    ends = np.zeros((visits.size, len(visits) + 1), int)
+    ends[:, -1] = moves[..., -1].ravel()
+    ended = scipy.sparse.csr_array(ends)
+    counts = Counts(visits, moves[..., :-1], sums, sums, ends=ended).sparse()
+    laws = draw_sparse(counts.outcomes(), 1e-6, np.random.default_rng(0))
+    goal = Objective("episodic", 0.999)
+    rewards = counts.reward_sums / np.maximum(counts.visits, 1)
+    return promising_plan(counts, laws, rewards, 1e-6, goal, None, np.random.default_rng(0))
+
+
+def test_untried_pairs_are_tried_where_nothing_known_comes_close():
+    """From 0 one gets to 1, where ending pays 1; 2 is a dead end, and 3 led only there so far."""
+    moves = np.zeros((4, 3, 5), int)
+    moves[0, 0, 1] = moves[0, 1, 2] = moves[1, 0, 4] = moves[1, 1, 2] = moves[3, 0, 2] = 5
+    moves[2, :, 2] = 5
+    sums = np.zeros((4, 3))
+    sums[1, 0] = 5.0
+    plan = promising(moves.sum(axis=2), moves, sums)
+    assert plan.policy[[0, 1, 3]].tolist() == [0, 0, 1]
+    np.testing.assert_allclose(plan.values[:3], [0.999, 1.0, 0.0], atol=1e-3)
+    assert 0.97 < plan.values[3] < 1.0  # the promise
+
+
+def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():
+    """Both actions of 0 that were tried lead to 1, where ending pays 1."""
+    moves = np.zeros((2, 3, 3), int)
+    moves[0, 0, 1] = moves[0, 1, 1] = moves[1, :, 2] = 5
+    sums = np.array([[0.0, 0, 0], [5, 5, 5]])
+    assert promising(moves.sum(axis=2), moves, sums).policy[0] == 2
+
+
+def test_a_lock_is_opened_in_little_more_than_the_tries_it_takes():
+    """Ten layers of two states, one of ten actions secret: 90 wrong tries on average."""
+    env = GaussianLock(10, world_seed=3, reveal_hidden_state=True)
+    agent = replace(romdp.LCPSRL(), clusterer=Singletons())
+    online = romdp.Online(agent, 30, 10, seed=3)
+    state, wins, episodes = env.reset(seed=3)[1]["hidden_state"], 0, 0
+    while wins < 20 and episodes < 250:
+        total, over, episodes = 0.0, False, episodes + 1
+        while not over:
+            _, reward, over, _, info = env.step(online.act(state))
+            state = info["hidden_state"]
+            online.observe(reward, None if over else state, terminated=over)
+            total += reward
+        state = env.reset()[1]["hidden_state"]
+        wins = wins + 1 if total == 1.0 else 0
+    assert wins == 20

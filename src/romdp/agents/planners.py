@@ -15,6 +15,7 @@ from romdp.planning import MAX_SWEEPS, Plan, value_iteration
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.iteration import outcomes, precision_at
 from romdp.planning.priors import RewardPrior, learn_weight
+from romdp.planning.promises import promising_plan
 from romdp.planning.rows import discounted_iteration
 from romdp.planning.sampling import counted_share, draw_dense, draw_sparse
 
@@ -122,6 +123,12 @@ class Posterior:
     linear in the number of transitions seen: a Dirichlet law of prior plus counts is a mixture
     of one on the transitions seen and one of the prior alone, and the latter is drawn stick by
     stick until less than 1e-6 of the mass is left.
+
+    Where rewards add up, as in episodes, a pair that was never tried is not drawn. It promises
+    nearly as much as the best that is known, and it is tried where nothing that was tried comes
+    close to that, or where trying it costs nothing (`romdp.planning.promises`). A drawn reward or a
+    drawn transition to anywhere would promise more than anybody has ever earned, and exploration
+    would not end; or nothing at all, and it would not begin.
     """
 
     prior: float | None = None
@@ -148,11 +155,17 @@ class Posterior:
         """Draw a world and return its best plan."""
         goal = goal_of(self)
         precision = min(0.01, precision_at(t, goal))
-        laws = self.draw_transitions(counts, rng, t)
         prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
+        adds_up = not goal.is_average and goal.horizon is None
+        promises = adds_up and self.prior is None and prior is not None and not prior.constant
+        if promises:
+            counts = counts.sparse()
+        laws = self.draw_transitions(counts, rng, t)
         rewards = self._draw_rewards(counts, rng, prior, t)
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
+        if promises:
+            return promising_plan(counts, laws, rewards, precision, goal, start, rng)
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.
         most = _SWEEPS + counts.n_observations if self.prior is None else MAX_SWEEPS

@@ -44,6 +44,9 @@ class RewardPrior:
         Whether all rewards were the same.
     varying
         The share of pairs whose rewards vary, among those that were tried more than once.
+    relative
+        Variance of the rewards of a pair relative to how far its mean is from that of all pairs,
+        squared, and at most 1. It is 1 if a pair that pays more does so half of the time.
     """
 
     binary: bool
@@ -53,6 +56,7 @@ class RewardPrior:
     scale: float
     constant: bool
     varying: float = 1.0
+    relative: float = 0.0
 
     @classmethod
     def learn(cls, counts: Counts, zero_reward: float = 0.0) -> "RewardPrior":
@@ -92,7 +96,9 @@ class RewardPrior:
         apart = max(float(((means - mean) ** 2).sum() - (noise / n).sum()), 0.0)
         spread = float(np.sqrt((apart + more * between) / (n.size + more)))
         varying = (int(np.count_nonzero(inside)) + 1) / (int(np.count_nonzero(n > 1.0)) + 1)
-        return cls(binary, mean, spread, noise, scale, constant, varying)
+        far = float(((n - 1.0) * (means - mean) ** 2).sum()) + spread**2
+        relative = min(1.0, float(inside.sum()) / max(far, _ROUNDING))
+        return cls(binary, mean, spread, noise, scale, constant, varying, relative)
 
     def _beta(self) -> tuple[float, float]:
         """Return the Beta prior with this mean and spread, as far as it is plausible."""
@@ -114,11 +120,15 @@ class RewardPrior:
         n = counts.visits.astype(np.float64)
         inside = _within(np.maximum(n, 1.0), counts.reward_sums, counts.reward_squares)
         noise = (inside + _OWN_NOISE * self.noise) / (np.maximum(n - 1.0, 0.0) + _OWN_NOISE)
-        # Rewards of a pair that never varied are certain, as far as those of other pairs are.
-        noise = np.where((n > 0.0) & (inside == 0.0), self.varying * noise, noise)
-        # Few pairs may pay much more than the others: those that do are taken at their word.
+        # Rewards of a pair that never varied are certain, as far as those of other pairs are, and
+        # the more so the more often they did not.
+        steady = self.varying * noise / np.maximum(n, 1.0)
+        noise = np.where((n > 0.0) & (inside == 0.0), steady, noise)
+        # Few pairs may pay much more than the others: those that do are taken at their word, unless
+        # pairs that pay more are seen to do so now and then only.
         apart = counts.reward_sums / np.maximum(n, 1.0) - self.mean
-        doubt = noise / np.maximum(np.maximum(self.spread**2, apart**2), _ROUNDING)  # in visits
+        around = np.maximum(np.maximum(self.spread**2, apart**2), _ROUNDING)
+        doubt = (noise + self.relative * apart**2) / around  # in visits
         mean = (counts.reward_sums + doubt * self.mean) / (n + doubt)
         return mean, noise / (n + doubt)
 
