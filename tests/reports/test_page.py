@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from report_cases import change_runs, make_groupings, make_record, make_run_directory, resize
 
+import romdp
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.core.storage import read_json
 from romdp.experiments import Experiment, RunDirectory
@@ -35,6 +36,9 @@ def test_the_page_holds_the_figures(run_directory, results, tmp_path):
     assert data["panels"] == ["random-romdp, Y = 6", "random-romdp, Y = 9"]
     assert len(data["series"]) == 6
     assert len(data["runs"]) == 12
+    worlds = [romdp.worlds.random_romdp(3, 2, 6, seed=seed) for seed in range(2)]
+    limit = np.mean([romdp.theory.lower_bound(world) for world in worlds])
+    assert data["limits"][0] == pytest.approx(limit, rel=1e-5)
     series = next(s for s in data["series"] if (s["agent"], s["panel"]) == (1, 1))
     wanted = band(results.of("lc-psrl", ("random-romdp", 9)))
     np.testing.assert_array_equal(series["step"], wanted.step)
@@ -155,8 +159,6 @@ def test_a_world_without_a_single_gain_shows_rewards(tmp_path):
 
 
 def romdp_world_with_two_ends(path):
-    import romdp
-
     stay = np.zeros((2, 2, 2))
     stay[0, :, 0] = stay[1, :, 1] = 1.0
     world = romdp.ROMDP(stay, [[0.2, 0.2], [0.9, 0.9]], [[0.5, 0.5, 0], [0, 0, 1]])
@@ -206,7 +208,8 @@ def shown_rows(browser):
 
 @pytest.mark.page
 def test_it_renders_without_a_network(browser):
-    assert traces(browser) == [["ucrl2"] * 3 + ["lc-psrl"] * 3 + ["oracle"] * 3] * 2
+    curves = ["ucrl2"] * 3 + ["lc-psrl"] * 3 + ["oracle"] * 3
+    assert traces(browser) == [[*curves, "C log N"]] * 2
     assert len(traces(browser, "bulbs")[0]) == 6
     drawn = browser.find_elements("css selector", ".plot .scatterlayer .js-line")
     assert len(drawn) >= 12
@@ -257,10 +260,11 @@ def test_what_is_drawn_can_be_chosen(browser, results):
 
     choose(browser, "measure", "n_clusters")
     assert first("layout.yaxis.title.text") == "number of groups"
+    assert "C log N" not in traces(browser)[0]
     choose(browser, "measure", "pseudo_regret")
     choose(browser, "band", "runs")
-    assert traces(browser)[0] == ["ucrl2"] * 2 + ["lc-psrl"] * 2 + ["oracle"] * 2
-    assert browser.find_element("id", "band-note").text == "one line per run"
+    assert traces(browser)[0] == ["ucrl2"] * 2 + ["lc-psrl"] * 2 + ["oracle"] * 2 + ["C log N"]
+    assert browser.find_element("id", "band-note").text.startswith("one line per run; thin and grey")
     record = results.of("ucrl2", ("random-romdp", 6))[0]
     np.testing.assert_allclose(first("data[0].y"), record.curves["pseudo_regret"], rtol=1e-5)
     np.testing.assert_allclose(first("data[0].x"), np.sqrt(record.curves["step"]))

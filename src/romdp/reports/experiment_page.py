@@ -1,6 +1,7 @@
 """The page of an experiment: one HTML file that opens from disk and can be explored."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str
     """Return the page as text."""
     experiment = results.experiment
     worlds = ", ".join(spec.label for spec in experiment.worlds)
-    data = page_data(results, runs)
+    data = page_data(results, runs) | {"limits": _limits(results, summary)}
     return document(
         f"Agents compared: {worlds}",
         _warnings(results, len(experiment.runs)),
@@ -216,6 +217,13 @@ def _figures(agent: Mapping[str, Any]) -> list[object]:
         agent["steps_to_exact"],
         agent["seconds"],
     ]
+
+
+def _limits(results: Results, summary: Mapping[str, Any]) -> list[float | None]:
+    """Return C, such that the limit after N steps is C log N, of every panel that has one."""
+    log_steps = math.log(max(summary["steps"], 2))
+    found = {(cell["world"], cell["n_observations"]): cell["limit"] for cell in summary["cells"]}
+    return [limit and limit / log_steps for limit in map(found.get, results.panels)]
 
 
 def _interval(spread: Mapping[str, Any]) -> str:

@@ -174,7 +174,7 @@ def regret_figure(
         _label_axes(axes, MEASURES[measure], share_y=share_y)
     note = _band_note(kind, counts)
     if limits:
-        note += f"; dotted: {_LIMIT}, which no agent is below for ever"
+        note += f"; dotted: {_LIMIT}, which no agent stays below for ever"
     _add_legend(figure, styles, note)
     return figure
 

@@ -105,6 +105,18 @@
     }
     return traces;
   };
+  const limitTraces = (p) => {
+    // C log N, which no agent stays below for ever; under regret only.
+    const isRegret = ["regret", "pseudo_regret"].includes(view.measure);
+    if (!data.limits[p] || !isRegret || !visible(p).length) return [];
+    const step = data.series.filter((s) => s.panel === p).map((s) => s.step)
+      .reduce((longest, s) => (s.length > longest.length ? s : longest), []);
+    return [{
+      x: step.map(AXES[view.axis].place), y: step.map((n) => data.limits[p] * Math.log(Math.max(n, 1))),
+      customdata: step, mode: "lines", line: { color: colour("soft"), dash: "dot", width: 1 },
+      name: "C log N", hovertemplate: "C log N: %{y:,.5~g}<br>step %{customdata:,}<extra></extra>",
+    }];
+  };
   const span = (traces) => {
     const all = traces.flatMap((trace) => trace.y.filter((y) => y !== null));
     if (!all.length) return null;
@@ -114,7 +126,7 @@
   };
   const drawCurves = () => {
     const drawn = data.panels.map((_, p) =>
-      (panelsOn.has(p) ? visible(p).flatMap(curveTraces) : []));
+      (panelsOn.has(p) ? [...visible(p).flatMap(curveTraces), ...limitTraces(p)] : []));
     const range = view.same ? span(drawn.flat()) : null;
     drawn.forEach((traces, p) => {
       if (!panelsOn.has(p)) return;
@@ -129,8 +141,11 @@
     });
     const all = data.series.every((s) => s.seeds.length === s.nRuns);
     const alone = view.band === "runs" || data.series.every((s) => s.nRuns === 1);
-    $("band-note").textContent = !alone ? data.bands[view.band]
+    const note = !alone ? data.bands[view.band]
       : all ? "one line per run" : "one line per run; runs are chosen evenly by their final regret";
+    const limited = data.panels.some((_, p) => limitTraces(p).length);
+    $("band-note").textContent = note
+      + (limited ? "; thin and grey: C log N, which no agent stays below for ever" : "");
   };
 
   // ---- bulbs ----
