@@ -112,6 +112,33 @@ def test_observations_without_a_group_share_an_action_and_a_budget_outside_the_m
     assert state.recorder.visits.sum() == state.step
 
 
+@pytest.mark.parametrize("episodes", [False, True])
+def test_observations_without_a_group_do_as_a_group_that_is_often_met(episodes):
+    """Group 0 was met 498 times of 500, and its action is 0; P(more than 10 of 200) < 1e-6.
+
+    Where episodes may end, either action is as likely: P(at most 60 of 200) < 1e-7.
+    """
+
+    @dataclass(frozen=True)
+    class Fixed:
+        objective: romdp.Objective | None = None
+
+        def plan(self, counts, t, rng, start=None, n_observations=None):
+            policy, values = np.array([0, 1]), np.zeros(2)
+            return Plan(policy, 0.0, 0.0, 0, values, converged=True, gap=0.0)
+
+    state = Agent(Half(), Fixed()).start(9, 2, seed=0)
+    if episodes:
+        state.expect_episodes()
+    for _ in range(498):
+        state.learn(0, 0, 0.0, 1)
+    others = 0
+    for _ in range(200):
+        state.think()
+        others += int(state.table[8] == 1)
+    assert others > 60 if episodes else others <= 10
+
+
 def test_the_budget_outside_the_model_ends_epochs_too():
     state = Agent(Half(), SpyPlanner(), Doubling()).start(9, 2, seed=0)
     lengths, start = [], 0

@@ -127,6 +127,7 @@ class AgentState:
         self._table: NDArray[np.int64] | None = np.zeros(n_observations, np.int64)
         self._values: NDArray[np.float64] | None = np.zeros(n_observations)
         self._blind: int | None = None
+        self._met = np.empty(0, np.int64)  # how often each group was met, and once more
         self._policy, self._group_values = _NOTHING.policy, _NOTHING.values
         self._valued = self.partition.labels
         self._ended_at = (self.partition, n_observations)
@@ -205,6 +206,7 @@ class AgentState:
                 recorder.n_observations,
             )
         self.partition = partition
+        self._met = visits.sum(axis=1) + 1
         self._follow(plan)
         if self.step >= self._next_look:
             self._look_for_a_difference()
@@ -237,8 +239,8 @@ class AgentState:
     def _follow(self, plan: Plan) -> None:
         """Take over a plan; it is spelled out for every observation only if somebody asks.
 
-        Observations without a group share one action, drawn at the start of the epoch, and one
-        budget outside the model, so that no planner can chase them.
+        Observations without a group share one action, drawn at the start of the epoch (see
+        `_blind_action`), and one budget outside the model, so that no planner can chase them.
         """
         self.gain, self.sweeps, self.converged = plan.gain, plan.sweeps, plan.converged
         self.staged = plan.policy if plan.policy.ndim == 2 else _UNSTAGED
@@ -253,9 +255,19 @@ class AgentState:
 
     @property
     def _blind_action(self) -> int:
-        """The action at observations without a group."""
+        """The action at observations without a group, the same for all of them in an epoch.
+
+        Each is of some group: the more often a group was met, the more likely. So one is drawn,
+        and what is done there is done here. Where episodes end, an observation never met is more
+        often a new place, and the action itself is drawn.
+        """
         if self._blind is None:
-            self._blind = int(self._rng(_UNSEEN).integers(self.recorder.n_actions))
+            rng = self._rng(_UNSEEN)
+            if self._policy.size and self.objective.is_average:
+                chances = self._met / self._met.sum()
+                self._blind = int(self._policy[rng.choice(chances.size, p=chances)])
+            else:
+                self._blind = int(rng.integers(self.recorder.n_actions))
         return self._blind
 
     def _read_table(self) -> NDArray[np.int64]:
