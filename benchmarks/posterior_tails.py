@@ -1,6 +1,7 @@
 """The tail of posterior sampling and its price: mean, median and largest regret over 100 worlds.
 
-python benchmarks/posterior_tails.py [--worlds N] [--first N] [--runs N] [--only NAME ...]
+    python benchmarks/posterior_tails.py [--worlds N] [--first N] [--runs N] [--only NAME ...]
+    python benchmarks/figures.py tails     # draws what it has left in benchmarks/out
 
 The hidden states are told (``random_romdp(5, 4, 30, seed)``, run seed = world seed, 10^6 steps), so
 the whole agent fits into one compiled loop, and a run takes a quarter of a second. It draws from
@@ -15,15 +16,18 @@ posteriors); epochs half as long; a hard floor (a state's least tried action is 
 tried less than c log t times); the floor of `Posterior` (below c log t a pair counts with
 n^2 / (c log t) tries); and IMED (Honda and Takemura 2015), which takes the action with the least
 n K + log n, where K is the divergence from what was seen of a pair to the nearest joint law of
-reward and next state that would make it as good as the best one.
+reward and next state that would make it as good as the best one. As in IMED-RL (Pesquerel and
+Maillard 2022) values come from the actions of each state that were tried at least log(N)^2 times.
 """
 
 # ruff: noqa: NPY002 - compiled code has no other generator of its own
 import argparse
+import json
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from math import log, sqrt
+from pathlib import Path
 
 import numpy as np
 from likelihood_agents import gap_regret, gaps
@@ -32,6 +36,7 @@ import romdp
 from romdp.core.compiled import kernel
 
 STEPS = 10**6
+OUT = Path("benchmarks/out/posterior-tails.jsonl")
 
 
 @dataclass(frozen=True)
@@ -91,13 +96,15 @@ def play(
             for a in range(n_actions):
                 n = visits[s, a]
                 w = weight * min(1.0, n / max(1.0, soft_floor * level))
+                if imed:  # values come from what was tried often enough
+                    numbers[s, a] = int(n >= log(max(1.0, visits[s].max())) ** 2)
                 if rare > 1:
                     numbers[s, a] = min(rare, max(1, int(sqrt(visits[s].max() / max(1.0, n)))))
+                if imed:  # the mean, with a trace of the prior
+                    rewards[s, a, 0] = (0.5 + wins[s, a]) / (1.0 + n)
+                    laws[s, a, 0] = (moves[s, a] + 1.0 / n_states) / (1.0 + n)
+                    continue
                 for i in range(numbers[s, a]):
-                    if imed:  # the mean, with a trace of the prior
-                        rewards[s, a, i] = (0.5 + wins[s, a]) / (1.0 + n)
-                        laws[s, a, i] = (moves[s, a] + 1.0 / n_states) / (1.0 + n)
-                        continue
                     rewards[s, a, i] = np.random.beta(
                         1.0 + w * wins[s, a], 1.0 + w * (n - wins[s, a])
                     )
@@ -110,7 +117,7 @@ def play(
             if visits[s, least] < hard_floor * level:
                 policy[s] = least
             if imed:
-                policy[s] = choose_by_imed(s, visits, wins, moves, rewards, laws, values)
+                policy[s] = choose_by_imed(s, numbers, visits, wins, moves, rewards, laws, values)
         for s in range(n_states):
             for a in range(n_actions):
                 budget[s, a], used[s, a] = int(length * sqrt(visits[s, a])) + 1, 0
@@ -154,13 +161,13 @@ def solve(rewards, laws, numbers, values, policy, precision) -> None:
 
 
 @kernel
-def choose_by_imed(s, visits, wins, moves, rewards, laws, values) -> int:
+def choose_by_imed(s, numbers, visits, wins, moves, rewards, laws, values) -> int:
     """Return the action with the least n K + log n; the best one has K = 0."""
     n_actions, n_states = visits.shape[1], len(values)
-    worth = np.zeros(n_actions)
+    aim, top = -np.inf, 1.0 + values.max()
     for a in range(n_actions):
-        worth[a] = rewards[s, a, 0] + (laws[s, a, 0] * values).sum()
-    aim, top = worth.max(), 1.0 + values.max()
+        if numbers[s, a] > 0:
+            aim = max(aim, rewards[s, a, 0] + (laws[s, a, 0] * values).sum())
     best, chosen = np.inf, 0
     chances, excess = np.zeros(2 * n_states), np.zeros(2 * n_states)
     for a in range(n_actions):
@@ -233,6 +240,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for name, measure in cases.items():
         lost = measure()
+        OUT.parent.mkdir(parents=True, exist_ok=True)
+        with OUT.open("a") as file:
+            file.write(json.dumps({"sampling": name, "first": chosen.first, "lost": lost}) + "\n")
         middle, most = np.median(lost), max(lost)
         print(
             f"| {name} | {len(lost)} | {np.mean(lost):,.0f} | {middle:,.0f} | "
