@@ -1,16 +1,21 @@
 """Other people's environments: the return of an episode, which is what their users measure.
 
-python benchmarks/gymnasium_worlds.py [--seeds N] [--only NAME ...] [--agents NAME ...]
+python benchmarks/gymnasium_worlds.py [--seeds N] [--first SEED] [--only NAME ...]
+    [--agents NAME ...]
+python benchmarks/gymnasium_worlds.py --speed
 
 Mean return of the episodes that end in the last fifth of the steps, exploration included. The
 agents of romdp have their default settings, the same in every environment; Q-learning is tuned by
 hand for each. With so many views, each observation is shown as one of them, drawn at every step.
+
+With --speed: what a large capacity costs, how long an agent pauses to think, and how much of a run
+of Taxi with ten views is grouping. Times are processor time of one core.
 """
 
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +170,89 @@ def measure(world: str, agent: str, seed: int, steps: int | None = None) -> dict
     return {**found, "seconds": time.process_time() - begin}
 
 
+def loop_seconds(capacity: int, steps: int = 8_000, seed: int = 0) -> float:
+    """Return how long an `Online` takes in a world of 64 observations, of so many possible ones."""
+    online = romdp.Online(romdp.LCPSRL(), capacity, 4, seed=seed)
+    rng, place = np.random.default_rng(seed), 0
+    begin = time.process_time()
+    for _ in range(steps):
+        action = online.act(place)
+        step = (1, -1, 8, -8)[action if rng.random() < 0.8 else int(rng.integers(4))]
+        place = (place + step) % 64
+        if place == 63:
+            online.observe(1.0, terminated=True)
+            place = int(rng.integers(32))
+        else:
+            online.observe(0.0, place)
+    return time.process_time() - begin
+
+
+def pauses(views: int = 25, warm: int = 100_000, steps: int = 30_000) -> np.ndarray:
+    """Return how long each `act` takes in Taxi with 400 states, after random steps in it."""
+    env = RichObservation(gymnasium.make("Taxi-v4"), views, 0)
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 6, seed=0)
+    rng, took = np.random.default_rng(0), []
+    seen, _ = env.reset(seed=0)
+    for step in range(warm + steps):
+        begin = time.process_time()
+        action = online.act(seen)
+        if step >= warm:
+            took.append(time.process_time() - begin)
+        elif step % 100:  # an agent that never acts at random takes as long to meet as much
+            action = int(rng.integers(6))
+        seen, reward, terminated, truncated, _ = env.step(action)
+        online.observe(
+            float(reward), seen, terminated=terminated, truncated=truncated, action=action
+        )
+        if terminated or truncated:
+            seen, _ = env.reset()
+    return np.array(took)
+
+
+def taxi_seconds(steps: int = 70_000) -> tuple[float, float]:
+    """Return the seconds of a run of Taxi with ten views, and those of grouping in it."""
+    agent = romdp.LCPSRL()
+    spent = [0.0]
+    inner = agent.clusterer.clusterer
+
+    class Timed:
+        needs = inner.needs
+
+        def regroup(self, *arguments: Any) -> romdp.Partition:
+            begin = time.process_time()
+            found = inner.regroup(*arguments)
+            spent[0] += time.process_time() - begin
+            return found
+
+    timed = replace(agent, clusterer=replace(agent.clusterer, clusterer=Timed()))
+    env = RichObservation(gymnasium.make("Taxi-v4"), 10, 0)
+    begin = time.process_time()
+    romdp.play(timed, env, steps, seed=0)
+    return time.process_time() - begin, spent[0]
+
+
+def speed() -> None:
+    """Print the three measurements of speed."""
+    for capacity in (200, 10**6):
+        loop_seconds(capacity, 500)  # compiled
+    ratios = [loop_seconds(10**6, seed=k) / loop_seconds(200, seed=k) for k in range(5)]
+    print(f"Online(10**6) over Online(200), 64 observations met: {np.median(ratios):.2f}")
+    total, grouping = taxi_seconds()
+    print(f"Taxi, ten views, 70,000 steps: {total:.0f} s, of which grouping {grouping:.0f} s")
+    took = 1000.0 * pauses()
+    print(
+        f"act() with 10,000 observations met of 400 states, {took.size:,} calls: median "
+        f"{np.median(took):.2f} ms, 99.9% below {np.quantile(took, 0.999):.0f} ms, "
+        f"longest {took.max():.0f} ms"
+    )
+
+
 def main() -> None:
     """Run all cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=10)
+    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=list(WORLDS))
@@ -176,11 +260,14 @@ def main() -> None:
         "--agents", nargs="*", default=["lc-psrl", "psrl", "q-learning", "dqn", "random"]
     )
     arguments = parser.parse_args()
+    if arguments.speed:
+        speed()
+        return
     cases = [
         {"world": world, "agent": agent, "seed": seed}
-        for seed in range(arguments.seeds)
-        for world in arguments.only
         for agent in arguments.agents
+        for seed in range(arguments.first, arguments.first + arguments.seeds)
+        for world in arguments.only
     ]
     rows = run_all(measure, cases, arguments.out / "gymnasium_returns.jsonl", arguments.workers)
     print("| environment | steps | agent | seeds | return [95%] | goal | optimum | seconds |")

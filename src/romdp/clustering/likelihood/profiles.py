@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from romdp.clustering.likelihood.blockmodel import (
     Blocks,
     Rule,
-    cell_rise,
+    log_rising,
     member_rise,
     reward_rise,
-    row_rise,
-    stay_rise,
+    row_mass,
 )
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import NO_REWARD
@@ -161,23 +160,37 @@ def join_rise(
 
     ``n_groups`` is the number of groups afterwards, the same for all that are compared.
     """
-    n_actions = profile.loops.size
-    moves = blocks.moves
+    # Tables are read directly where counts are small: calls would take most of the time.
+    moves, table, stayed = blocks.moves, rule.table, rule.stay_table
+    leads, comes = profile.leads, profile.comes
+    lead_list, come_list = profile.lead_list, profile.come_list
     value = 0.0
     for i in range(profile.totals[N_LEADS]):
-        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
+        a, t = lead_list[i, 0], lead_list[i, 1]
         if t != group:
-            value += cell_rise(rule, moves[group, a, t], profile.leads[a, t])
+            n, more = moves[group, a, t], leads[a, t]
+            if n + more < table.size:
+                value += table[n + more] - table[n]
+            else:
+                value += log_rising(n + rule.alpha, float(more))
     for i in range(profile.totals[N_COMES]):
-        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
+        s, a = come_list[i, 0], come_list[i, 1]
         if s != group:
-            value += cell_rise(rule, moves[s, a, group], profile.comes[s, a])
-    for a in range(n_actions):
-        more = profile.leads[a, group] + profile.comes[group, a] + profile.loops[a]
+            n, more = moves[s, a, group], comes[s, a]
+            if n + more < table.size:
+                value += table[n + more] - table[n]
+            else:
+                value += log_rising(n + rule.alpha, float(more))
+    mass = row_mass(rule, n_groups)
+    for a in range(profile.loops.size):
+        n, more = moves[group, a, group], leads[a, group] + comes[group, a] + profile.loops[a]
         if more > 0:
-            value += stay_rise(rule, moves[group, a, group], more)
+            if n + more < stayed.size:
+                value += stayed[n + more] - stayed[n]
+            else:
+                value += log_rising(n + rule.stay, float(more))
         if profile.led[a] > 0:
-            value += row_rise(rule, blocks.out[group, a], profile.led[a], n_groups)
+            value += -log_rising(blocks.out[group, a] + mass, float(profile.led[a]))
         if rule.reward_code != NO_REWARD and parts[y, a].any():
             value += reward_rise(rule, blocks.pay[group, a], parts[y, a])
     reached = profile.totals[REACHED]
