@@ -87,7 +87,7 @@ def test_every_option_arrives(tmp_path):
     world = tmp_path / "w.npz"
     romdp.worlds.river_swim(3, 6).save(world)
     more = ["--constants", "jaksch", "--delta", 0.2, "--unknown-states", "--factor", 0.7]
-    more += ["--constant", 3, "--seed", 9, "--quiet"]
+    more += ["--constant", 3, "--seed", 9, "--objective", "0.9", "--quiet"]
     result = run(
         *("compare", "--world", world, "--world", "grid", "--steps", 10, "--seeds", 1),
         *("--agents", "ucrl2, psrl", *more, "--out", tmp_path / "x"),
@@ -105,7 +105,9 @@ def test_every_option_arrives(tmp_path):
         "unknown_states": True,
         "factor": 0.7,
         "constant": 3.0,
+        "objective": "0.9",
     }
+    assert "Objective: discount 0.9." in result.stdout
 
 
 @pytest.mark.usefixtures("in_process")

@@ -99,7 +99,9 @@ def test_agents_and_baselines_are_compared_by_their_returns(tmp_path):
     table = romdp.load_runs(tmp_path / "lake")
     assert set(table["agent"].to_pylist()) == {"psrl", "q-learning"}
     assert len(set(table["seed"].to_pylist())) == 2
-    assert write_report(read_results(tmp_path / "lake")).exists()
+    page = write_report(read_results(tmp_path / "lake")).read_text(encoding="utf-8")
+    assert "success rate [95%]" in page
+    assert "Objective: episodic." in page
 
 
 def test_an_environment_is_plain_data():

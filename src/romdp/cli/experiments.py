@@ -90,7 +90,13 @@ def compare(
     ] = None,
     more: Annotated[
         list[str] | None,
-        option("--set", "Another argument of the world; may be repeated.", _WORLDS, "NAME=VALUE"),
+        option(
+            "--set",
+            "Another argument of the world; may be repeated. An environment takes views=10 and "
+            "reward_range=[-10,20], which agents other than lc-psrl need.",
+            _WORLDS,
+            "NAME=VALUE",
+        ),
     ] = None,
     delta: Annotated[
         float | None,

@@ -27,6 +27,10 @@ from romdp.reports.shell import (
 )
 
 _MOST_LISTED = 40
+_RETURN_HEADINGS = [
+    *("world", "agent", "seeds", "return [95%]", "middle half", "success rate [95%]"),
+    *("episodes", "groups", "seconds"),
+]
 
 
 def write_report(
@@ -85,7 +89,8 @@ def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str
         _story(len(data["runs"]), len(results.records)),
         section("configuration", "What was run", *_configuration(results)),
         subtitle=f"{count(len(experiment.agents), 'agent')}, {experiment.steps:,} steps, "
-        f"{count(experiment.seeds, 'seed')}. {experiment.settings}.",
+        f"{count(experiment.seeds, 'seed')}. {experiment.settings}. Objective: "
+        f"{experiment.objective}.",
         data=data,
         script=asset("experiment.js"),
     )
@@ -159,12 +164,22 @@ def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
     panels = list(results.panels)
     rows: list[list[object]] = []
     marks: list[dict[str, object]] = []
+    returns: list[list[object]] = []
+    return_marks: list[dict[str, object]] = []
     pairs: list[list[object]] = []
     for cell in summary["cells"]:
         panel: Panel = (cell["world"], cell["n_observations"])
         for agent in cell["agents"]:
-            rows.append([panel_title(panel), *_figures(agent)])
-            marks.append({"data_agent": agent["agent"], "data_panel": panels.index(panel)})
+            mark: dict[str, object] = {
+                "data_agent": agent["agent"],
+                "data_panel": panels.index(panel),
+            }
+            if "mean_return" in agent:
+                returns.append([panel_title(panel), *_episodes(agent)])
+                return_marks.append(mark)
+            else:
+                rows.append([panel_title(panel), *_figures(agent)])
+                marks.append(mark)
         pairs += [
             [
                 panel_title(panel),
@@ -188,8 +203,20 @@ def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
         f"that end with the true grouping; steps to exact: {meaning['steps_to_exact']}.",
         class_="note",
     )
-    parts = [table(headings, rows, marks), note]
-    if pairs:
+    parts = [table(headings, rows, marks), note] if rows else []
+    if returns:
+        parts += [
+            table(_RETURN_HEADINGS, returns, return_marks),
+            element(
+                "p",
+                "Return: of the episodes that end in the last fifth of the steps, exploration "
+                "included; mean over seeds. Success rate: the share of these episodes that paid "
+                f"anything, where none costs anything. Intervals: {meaning['interval']}. "
+                f"Objective: {summary['objective']}.",
+                class_="note",
+            ),
+        ]
+    if pairs and rows:
         parts.append(
             folded(
                 "Agents in pairs",
@@ -201,6 +228,19 @@ def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
             )
         )
     return parts
+
+
+def _episodes(agent: Mapping[str, Any]) -> list[object]:
+    return [
+        agent["agent"],
+        agent["seeds"],
+        _interval(agent["mean_return"]),
+        agent["mean_return"]["interquartile_mean"],
+        _interval(agent["success_rate"]),
+        agent["episodes"],
+        agent["n_clusters"]["mean"],
+        agent["seconds"],
+    ]
 
 
 def _figures(agent: Mapping[str, Any]) -> list[object]:
