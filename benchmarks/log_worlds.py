@@ -246,6 +246,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["lake", "taxi", "sepsis"])
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--figure", type=Path, help="draw what the policies earn to this file")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     cases = [
@@ -260,7 +261,45 @@ def main() -> None:
     if "sepsis" in options.only:
         fixed = {"environment": "sepsis", "views": 1, "policy": "clinicians", "rows": 10**6}
         cases += [{**fixed, "seed": seed} for seed in seeds]
-    show(run_all(measure, cases, options.out / "log-worlds.jsonl", options.workers))
+    rows = run_all(measure, cases, options.out / "log-worlds.jsonl", options.workers)
+    show(rows)
+    if options.figure is not None:
+        draw(rows, options.figure)
+
+
+def cells_of(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Sort the logs into cells: environment, policy, rows and views."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for r in sorted(rows, key=lambda r: (r["environment"], r["policy"], r["rows"], r["views"])):
+        cells.setdefault((r["environment"], r["policy"], r["rows"], r["views"]), []).append(r)
+    return cells
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw the bound and what `act` and the safe policy earn: the logger is 0, the best is 1."""
+    import matplotlib.pyplot as plt
+
+    cells = cells_of(rows)
+    figure, axes = plt.subplots(figsize=(7, 0.28 * len(cells) + 1.2), layout="constrained")
+    names = []
+    for y, (key, some) in enumerate(cells.items()):
+        names.append(f"{key[0]}, {key[1]}, {key[2]:.0e} rows, {key[3]} view{'s'[: key[3] > 1]}")
+        for kind, mark, colour in (
+            ("lower", "|", "0.3"),
+            ("act", "x", "tab:blue"),
+            ("safe", "o", "tab:orange"),
+        ):
+            at = [(float(r[kind]) - r["logger"]) / (r["best"] - r["logger"]) for r in some]
+            axes.plot(np.clip(at, -0.5, 1.0), [y] * len(at), mark, color=colour, ms=4, alpha=0.6)
+    axes.axvline(0.0, color="0.8", zorder=0)
+    axes.axvline(1.0, color="0.8", zorder=0)
+    axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.53, 1.03))
+    axes.set_xticks([-0.5, 0.0, 0.5, 1.0], ["-0.5 or less", "logger", "half way", "best"])
+    axes.invert_yaxis()
+    handles = axes.lines[:3]
+    labels = ["bound", "act", "safe policy"]
+    axes.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncol=3)
+    figure.savefig(path, dpi=110)
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -270,12 +309,7 @@ def show(rows: list[dict[str, Any]]) -> None:
         "logger | bound | act | safe | greedy | best | states (true) | s |"
     )
     print("|---|---|" + "--:|" * 14)
-    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for r in rows:
-        key = (r["environment"], r["policy"], r["rows"], r["views"])
-        cells.setdefault(key, []).append(r)
-    for key in sorted(cells):
-        some = cells[key]
+    for key, some in cells_of(rows).items():
         middle = {
             name: float(np.median([float(r[name]) for r in some]))
             for name in ("logger", "lower", "act", "safe", "greedy", "best", "seconds")

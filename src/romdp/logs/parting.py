@@ -123,12 +123,7 @@ def _part_once(laws: Laws) -> Ints | None:
     groups = groups[~together]
     if not len(groups):
         return None
-    new = np.full(n_groups, -1)
-    new[groups] = n_groups + np.arange(len(groups))
-    rest = waiting[new[labels[waiting]] >= 0]
-    result = labels.copy()
-    result[rest] = new[labels[rest]]
-    return result
+    return _take_out(laws, groups, waiting)
 
 
 def _part_by_habit(laws: Laws) -> Ints | None:
@@ -165,12 +160,17 @@ def _part_by_habit(laws: Laws) -> Ints | None:
     groups = groups[clear & (habit + laws.alike(first, second) < 0.0)]
     if not len(groups):
         return None
-    new = np.full(n_groups, -1)
-    new[groups] = n_groups + np.arange(len(groups))
-    result = labels.copy()
-    gone = who[(kind == 1) & (new[at] >= 0)]
-    result[gone] = new[labels[gone]]
-    return result
+    return _take_out(laws, groups, who[kind == 1])
+
+
+def _take_out(laws: Laws, groups: Ints, which: Ints) -> Ints:
+    """Give those of the observations that are in these groups a group of their own."""
+    new = np.full(laws.n_groups, -1)
+    new[groups] = laws.n_groups + np.arange(len(groups))
+    gone = which[new[laws.labels[which]] >= 0]
+    labels = laws.labels.copy()
+    labels[gone] = new[labels[gone]]
+    return labels
 
 
 def _match(laws: Laws, own: Profiles, core: Ints, groups: Ints) -> NDArray[np.bool_]:
