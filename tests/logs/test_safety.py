@@ -360,6 +360,9 @@ def test_habits_of_a_logger_are_learned_from_all_states():
     assert np.abs(found - greedy).mean() < 0.5 * np.abs(raw - greedy).mean()
     even = np.stack([rng.multinomial(4, np.full(3, 1 / 3)) for _ in range(300)])
     assert np.abs(habits(even) - 1 / 3).max() < 0.1  # four standard errors of the overall shares
+    chosen = np.eye(3, dtype=int)[even.argmax(axis=1)].T @ even  # states by what was done there
+    assert np.abs(habits(chosen) - 1 / 3).max() > 0.2
+    np.testing.assert_allclose(habits(chosen, even), np.tile(even.mean(axis=0) / 4, (3, 1)))
     soft = rng.dirichlet(np.full(3, 2.0), size=300)
     many = np.stack([rng.multinomial(400, row) for row in soft])
     assert np.abs(habits(many) - soft).max() < 0.1  # four standard errors of 400 draws

@@ -315,7 +315,8 @@ class LatentModel:
             As for `predict`.
         seed
             None: the likeliest action of ``safe_policy``. Otherwise actions are drawn from it, the
-            same ones for the same seed.
+            same ones for the same seed. Where the log's own policy mixes actions and the log bears
+            no improvement out (``judged.tries`` is 0), only draws do what the log did.
         unknown
             As for `predict`; ``"mark"`` answers None for unknown names.
 

@@ -37,6 +37,7 @@ _CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
 _STRANGE = 0.5  # chance of a start that was never seen, from which on there is no bound
 _MOST_SWEEPS = 100
+_CLEARLY = 3.0  # nats by which a law of habits must be more probable than none
 _SHARES = np.linspace(0.01, 1.0, 100)  # shares of steps without the favourite action
 _ENOUGH = 10  # visits that place an observation as a rule
 
@@ -90,37 +91,58 @@ def behaviour(counts: Counts, inverse: Floats | None = None) -> Floats:
     return np.where(totals > 0, chances / np.where(totals > 0, totals, 1.0), even)
 
 
-def habits(visits: Ints) -> Floats:
+def habits(visits: Ints, observed: Ints | None = None) -> Floats:
     """Estimate how the log chose its actions, also in states that it hardly visited.
 
     Parameters
     ----------
     visits
         Visits of every state and action.
+    observed
+        Visits of every observation and action. They tell whether the choice depends on what was
+        seen at all: states do not, since what was done decided which observations are together.
 
     Notes
     -----
     What was done once in a state is not what is always done there. Two laws are fitted to all
     states, and the one under which the log is more probable says what to expect in each: a
     favourite action, with the usual mixture of actions in a share of the steps (as a greedy policy
-    that explores does), or probabilities that vary around the usual ones (a Dirichlet law). A
-    policy that does not depend on the state has the share one.
+    that explores does), or probabilities that vary around the usual ones (a Dirichlet law). Where
+    neither makes what was done at the observations clearly more probable than the usual mixture
+    everywhere, that is the policy.
     """
     n = visits.astype(np.float64)
     usual = n.sum(axis=0) / n.sum()
     used = usual > 0
     usual, n = usual[used], n[:, used]
-    spread = highest(lambda a: float(log_chance(n, a * usual).sum()), ALPHAS)
-    share = highest(lambda e: float(logsumexp(_favourites(n, usual, e), axis=1).sum()), _SHARES)
-    favourites = _favourites(n, usual, share)
-    greedy = logsumexp(favourites, axis=1, keepdims=True)
-    if greedy.sum() > log_chance(n, spread * usual).sum():
+    seen = n if observed is None else observed[:, used].astype(np.float64)
+    everywhere = float((seen @ np.log(usual)).sum())
+    _, by_spread, _, by_share = _fit_habits(seen, usual)
+    spread, varying, share, favouring = _fit_habits(n, usual)
+    if max(by_spread, by_share) < everywhere + _CLEARLY:
+        found = np.tile(usual, (len(n), 1))
+    elif favouring > varying:
+        favourites = _favourites(n, usual, share)
+        greedy = logsumexp(favourites, axis=1, keepdims=True)
         found = (1.0 - share) * np.exp(favourites - greedy) + share * usual
     else:
         found = (n + spread * usual) / (n.sum(axis=1, keepdims=True) + spread)
     policy = np.zeros(visits.shape)
     policy[:, used] = found
     return policy
+
+
+def _fit_habits(n: Floats, usual: Floats) -> tuple[float, float, float, float]:
+    """Fit the spread and the share without the favourite; return each with its log probability."""
+
+    def varying(spread: float) -> float:
+        return float(log_chance(n, spread * usual).sum())
+
+    def favouring(share: float) -> float:
+        return float(logsumexp(_favourites(n, usual, share), axis=1).sum())
+
+    spread, share = highest(varying, ALPHAS), highest(favouring, _SHARES)
+    return spread, varying(spread), share, favouring(share)
 
 
 def _favourites(n: Floats, usual: Floats, share: float) -> Floats:
@@ -186,7 +208,9 @@ def judge(
         total = np.zeros(grouped.visits.shape)
         np.add.at(total, partition.labels[placed], inverse[placed])
         inverse = total
-    baseline = habits(grouped.visits) if inverse is None else behaviour(grouped, inverse)
+    baseline = (
+        habits(grouped.visits, counts.visits) if inverse is None else behaviour(grouped, inverse)
+    )
     return make_safe(draws, baseline, grouped.visits, generator(seed, _STREAM))
 
 
