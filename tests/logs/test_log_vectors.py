@@ -95,6 +95,7 @@ def test_portraits_show_members_of_their_states(seen, model):
 def test_the_page_shows_pictures_or_profiles(model):
     page = model_page(model)
     assert "What states look like" in page
+    assert "Find an observation" not in page  # vectors have no names
     assert page.count("<circle") >= model.decoder.encoding.n_codes
     pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
     assert png(pixels).startswith(b"\x89PNG")

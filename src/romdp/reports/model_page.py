@@ -126,7 +126,7 @@ def model_page(model: LatentModel) -> str:
         f"{count(model.n_states, 'hidden state')} behind {seen}",
         _headline(content),
         _warnings(content),
-        _finder(model),
+        _finder(model) if model.decoder is None else "",  # vectors have no names to look for
         portrait_section(model),
         _graph(model),
         section(

@@ -81,7 +81,7 @@
         ["wrap", ...asked.map(() => "wrap"), "", "number", "number"]),
       ...rest(found.length - MOST_FOUND, "; type more of the name"));
   };
-  $("find").addEventListener("input", find);
+  if ($("find")) $("find").addEventListener("input", find);
 
   // ---- one state ----
   const leads = (law) => {
