@@ -3,6 +3,7 @@
     python benchmarks/figures.py growth        # time and memory of grouping, see grouping_scale.py
     python benchmarks/figures.py likelihood    # regret against observations, likelihood_agents.py
     python benchmarks/figures.py scales        # regret against the width scale, sl_ucrl.py scales
+    python benchmarks/figures.py tails         # price of a lighter tail, posterior_tails.py
 
 `growth` runs the points that are missing, each in a process of its own so that peak memory is its
 own too: about 8 minutes on an idle machine.
@@ -176,7 +177,27 @@ def scales() -> Figure:
     return figure
 
 
-FIGURES = {"growth": growth, "likelihood": likelihood, "scales": scales}
+def tails() -> Figure:
+    """Draw how heavy the tail of each way of sampling is against what it costs on average."""
+    lost: dict[str, list[float]] = {}
+    for row in read(OUT / "posterior-tails.jsonl"):
+        lost.setdefault(row["sampling"], []).extend(row["lost"])
+    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for name, values in lost.items():
+        here = np.mean(values), max(values) / np.median(values)
+        mine = name.startswith("`")
+        axes.plot(*here, "D" if mine else "o", color="#009E73" if mine else "#0072B2")
+        axes.annotate(name.strip("`"), here, (5, 4), textcoords="offset points", fontsize=8)
+    axes.axhline(3.0, color="#777777", linestyle=":", linewidth=1)
+    axes.axvline(400.0, color="#777777", linestyle=":", linewidth=1)
+    axes.set(yscale="log", xlabel="mean regret of 100 runs", ylabel="largest / median")
+    axes.margins(x=0.15)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+FIGURES = {"growth": growth, "likelihood": likelihood, "scales": scales, "tails": tails}
 
 
 def main() -> None:

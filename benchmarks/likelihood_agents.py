@@ -1,6 +1,7 @@
 """LC-UCRL and LC-PSRL against the oracle and the agents that do not group.
 
-python benchmarks/likelihood_agents.py PART [--seeds N] [--observations Y ...] [--agents NAME ...]
+    python benchmarks/likelihood_agents.py PART [--seeds N] [--first SEED]
+        [--observations Y ...] [--agents NAME ...]
 
 PART: main (random ROMDPs, Y from 10 to 3,000), psrl (PSRL on the observations at Y = 300 and
 1,000, where a run takes minutes; and with the shorter epochs of LC-PSRL at 30 and 100), harder
@@ -102,7 +103,7 @@ def gaps(mdp: romdp.MDP) -> NDArray[np.float64]:
     return mdp.gain + mdp.bias[:, None] - mdp.reward - mdp.transition @ mdp.bias
 
 
-def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
+def cases(part: str, seeds: range) -> list[dict[str, Any]]:
     """List the cases of a part."""
     steps = 10**6
     grouping = ["lc-ucrl", "oracle", "lc-psrl", "oracle-psrl"]
@@ -129,7 +130,7 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
             "seed": seed,
             "steps": steps,
         }
-        for seed in range(n_seeds)
+        for seed in seeds
         for world, y, agents in plan
         for agent in agents
     ]
@@ -176,16 +177,18 @@ def main() -> None:
     """Run a part and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--observations", type=int, nargs="*", help="only these numbers")
     parser.add_argument("--agents", nargs="*", help="only these")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     out = arguments.out / f"likelihood-{arguments.part}.jsonl"
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
     wanted = [
         case
-        for case in cases(arguments.part, arguments.seeds)
+        for case in cases(arguments.part, seeds)
         if (arguments.observations is None or case["observations"] in arguments.observations)
         and (arguments.agents is None or case["agent"] in arguments.agents)
     ]

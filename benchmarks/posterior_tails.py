@@ -6,8 +6,8 @@
 The hidden states are told (``random_romdp(5, 4, 30, seed)``, run seed = world seed, 10^6 steps), so
 the whole agent fits into one compiled loop, and a run takes a quarter of a second. It draws from
 Dirichlet(1 / S) and Beta(1, 1) priors, in epochs as `Doubling.frequent` has them. ``--library``
-plays `romdp.Oracle(labels, "posterior")` in the same worlds, with and without its floor: learned
-priors, all else alike. Regret is summed by gaps (see ``likelihood_agents.py``).
+plays `romdp.Oracle(labels, "posterior")` in the same worlds, with the floors that are named:
+learned priors, all else alike. Regret is summed by gaps (see ``likelihood_agents.py``).
 
 What is varied: the best of several draws of every pair (Tiapkin et al. 2022, OPSRL), or only of
 pairs that were rarely tried (sqrt(N / n) draws, at most 10 or 30, of a pair tried n times in a
@@ -225,16 +225,18 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first world")
     parser.add_argument("--runs", type=int, default=1, help="runs in each world")
     parser.add_argument("--only", nargs="*", default=list(VARIANTS), help="names of the variants")
-    parser.add_argument("--library", action="store_true", help="play the library's agent instead")
+    parser.add_argument(
+        "--library", type=float, nargs="*", metavar="FLOOR", help="play the library's agent instead"
+    )
     chosen = parser.parse_args()
     worlds = range(chosen.first, chosen.first + chosen.worlds)
     cases: dict[str, Callable[[], list[float]]] = {
         name: partial(regrets, VARIANTS[name], worlds, chosen.runs) for name in chosen.only
     }
-    if chosen.library:
+    if chosen.library is not None:
         cases = {
             f"`Posterior(floor={floor:g})`": partial(regrets_of_library, floor, worlds)
-            for floor in (0.0, 1.0, 2.0)
+            for floor in chosen.library or (0.0, 1.0, 2.0)
         }
     print("| sampling | runs | mean | median | 90% | largest | largest / median |")
     print("|---|---|---|---|---|---|---|")
