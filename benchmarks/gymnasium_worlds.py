@@ -21,7 +21,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from grid import interval, run_all
+from grid import run_all
 from gymnasium.spaces import Discrete
 from gymnasium.wrappers import TimeLimit
 
@@ -79,6 +79,7 @@ class World:
     q: dict[str, float] = field(default_factory=dict)
 
 
+AGENTS = ("lc-psrl", "q-learning", "psrl", "dqn", "random")
 TAXI = {"discount": 0.99, "learning_rate": 1.0, "greedy_after": 0.0, "floor": 0.0}
 GRID = {"discount": 0.99, "learning_rate": 0.9, "greedy_after": 0.5, "floor": 0.0}
 LAKE = {"discount": 0.99, "learning_rate": 0.05, "greedy_after": 0.6, "floor": 0.01}
@@ -256,9 +257,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=list(WORLDS))
-    parser.add_argument(
-        "--agents", nargs="*", default=["lc-psrl", "psrl", "q-learning", "dqn", "random"]
-    )
+    parser.add_argument("--agents", nargs="*", default=list(AGENTS))
     arguments = parser.parse_args()
     if arguments.speed:
         speed()
@@ -270,17 +269,25 @@ def main() -> None:
         for world in arguments.only
     ]
     rows = run_all(measure, cases, arguments.out / "gymnasium_returns.jsonl", arguments.workers)
-    print("| environment | steps | agent | seeds | return [95%] | goal | optimum | seconds |")
-    print("|---|---|---|---|---|---|---|---|")
-    for world, agent in dict.fromkeys((row["world"], row["agent"]) for row in rows):
-        mine = [row for row in rows if (row["world"], row["agent"]) == (world, agent)]
-        spec, column = WORLDS[world], "exact" if "exact" in mine[0] else "return"
-        mean, low, high = interval([row[column] for row in mine])
-        seconds = np.mean([row["seconds"] for row in mine])
-        print(
-            f"| {world} | {spec.steps:,} | {agent} | {len(mine)} | {mean:.3g} [{low:.3g}, "
-            f"{high:.3g}] | {spec.goal:g} | {spec.optimum:g} | {seconds:.0f} |"
-        )
+    print_table(rows)
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print a row per environment and a column per agent: means over so many seeds."""
+    agents = [agent for agent in AGENTS if any(row["agent"] == agent for row in rows)]
+    print("| environment | steps | goal | " + " | ".join(agents) + " | optimum | seconds |")
+    print("|---" * (len(agents) + 5) + "|")
+    for world, spec in WORLDS.items():
+        cells = [world, f"{spec.steps:,}", f"{spec.goal:g}"]
+        mine = [row for row in rows if row["world"] == world]
+        for agent in agents:
+            found = [row.get("exact", row["return"]) for row in mine if row["agent"] == agent]
+            some = f" [{min(found):.3g}, {max(found):.3g}]" if len(found) > 1 else ""
+            cells.append(f"{np.mean(found):.3g}{some} ({len(found)})" if found else "")
+        seconds = [row["seconds"] for row in mine if row["agent"] == agents[0]]
+        cells += [f"{spec.optimum:g}", f"{np.mean(seconds):.0f}" if seconds else ""]
+        if mine:
+            print("| " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

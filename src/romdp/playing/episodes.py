@@ -1,5 +1,9 @@
-"""The finished episodes of a run: when each ended, what it paid and how long it was."""
+"""What a loop notes of its steps: when each episode ended and what it paid, and what is new.
 
+An agent that counts learns nothing where observations hardly ever repeat, so that is looked at too.
+"""
+
+import warnings
 from array import array
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,12 +14,16 @@ from numpy.typing import NDArray
 from romdp.core.stored import Stored
 
 if TYPE_CHECKING:
+    from romdp.agents.agent import AgentState
+
     Returns = np.recarray[Any, Any]
 
 RETURN_COLUMNS = np.dtype([("step", np.int64), ("return", np.float64), ("length", np.int64)])
 """The columns of ``run.returns``."""
 
 _LAST = 0.2  # share of the steps over which returns are averaged
+_FIRST_LOOK = 1000  # steps after which what is new is looked at; then whenever they have doubled
+_NEW_SHARE = 0.95  # observations met for each step, from which on it is hopeless
 
 
 class Episodes:
@@ -123,3 +131,31 @@ def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.fl
     last = np.unique(np.linspace(1, len(totals), min(len(totals), 1000)).astype(np.int64))
     first = np.maximum(0, last - width)
     return returns["step"][last - 1], (sums[last] - sums[first]) / (last - first)
+
+
+class Novelty:
+    """Looks now and then whether what an agent meets has been met before, and warns once."""
+
+    def __init__(self) -> None:
+        self._due = _FIRST_LOOK
+
+    def look(self, state: "AgentState") -> None:
+        """Look, if it is time, at the observations that were met."""
+        if state.step < self._due:
+            return
+        self._due *= 2
+        recorder = state.recorder
+        if recorder.owners is not None:  # groups are counted, and they repeat
+            return
+        visits = recorder.visits.reshape(-1, recorder.n_actions)
+        met = int(visits.any(axis=1).sum())
+        if met >= _NEW_SHARE * state.step:
+            self._due = 2**62
+            warnings.warn(
+                f"{met:,} different observations in {state.step:,} steps: they hardly ever repeat, "
+                "and nothing can be learned about what is seen once. Make observations coarser "
+                "before the agent sees them: round numbers into bins, or use the label of a "
+                "classifier",
+                UserWarning,
+                stacklevel=2,
+            )

@@ -17,8 +17,7 @@ from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.stored import Stored
 from romdp.data.partition import Partition
 from romdp.playing.agent_files import agent_from, agent_to_dict
-from romdp.playing.episodes import Episodes
-from romdp.playing.novelty import Novelty
+from romdp.playing.episodes import Episodes, Novelty
 from romdp.playing.policy import Policy, policy_of
 from romdp.playing.spaces import actions_for, codes_for, codes_from
 from romdp.playing.stages import Range, checked_range, takes_any_reward, unit_reward, zero_reward

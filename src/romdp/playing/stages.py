@@ -17,8 +17,7 @@ from romdp.core.randomness import Seed, stream
 from romdp.core.validation import real_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.playing.episodes import Episodes
-from romdp.playing.novelty import Novelty
+from romdp.playing.episodes import Episodes, Novelty
 from romdp.playing.spaces import Codes, Numbering, Numbers, actions_for, codes_for
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
