@@ -8,6 +8,7 @@ is a decoder trained on true labels, that of the online digits an agent that is 
 """
 
 import argparse
+import dataclasses
 import resource
 import time
 import warnings
@@ -31,6 +32,11 @@ from romdp.worlds import (
 )
 
 OFFLINE = {"digits": (20_000, 0), "noise": (40_000, 64), "noise5": (40_000, 320)}
+KNOWN = {  # the same locks for an agent that is told the hidden state: search without encoding
+    "known-lock25": (700, lambda seed: GaussianLock(25, 10, False, seed, True)),
+    "known-lock50": (1_300, lambda seed: GaussianLock(50, 10, False, seed, True)),
+    "known-lock100": (2_600, lambda seed: GaussianLock(100, 10, False, seed, True)),
+}
 LOCKS = {  # episodes that are played at most, and what makes the lock
     "lock25": (700, lambda seed: GaussianLock(25, world_seed=seed)),
     "lock50": (1_300, lambda seed: GaussianLock(50, world_seed=seed)),
@@ -41,6 +47,7 @@ LOCKS = {  # episodes that are played at most, and what makes the lock
         lambda seed: GaussianLock(30, variable_latent=True, world_seed=seed),
     ),
     "coins20": (5_000, lambda seed: CoinLock(20, world_seed=seed)),
+    **KNOWN,
 }
 RINGS = {
     "ring20": (30_000, 20, 0.0),
@@ -140,23 +147,33 @@ def lock_row(name, seed, budget):
     best = env.get_wrapper_attr("optimal_value")
     run, enough = (100, 1.0) if best == 1.0 else (500, 0.9 * best)
     n_actions = int(env.action_space.n)
-    online = romdp.Online(romdp.LCPSRL(), env.observation_space, n_actions, seed=seed)
-    shown, returns, longest = env.reset(seed=seed)[0], [], 0.0
+    known, agent = name in KNOWN, romdp.LCPSRL()
+    if known:
+        agent = dataclasses.replace(agent, clusterer=romdp.Singletons())
+    space = env.unwrapped.n_states if known else env.observation_space
+    online = romdp.Online(agent, space, n_actions, seed=seed)
+
+    def see(vector, info):
+        return info["hidden_state"] if known else vector
+
+    shown, returns, longest = see(*env.reset(seed=seed)), [], 0.0
     for _ in range(int(budget * episodes)):
         total, over = 0.0, False
         while not over:
-            shown, reward, over, _, _ = env.step(online.act(shown))
+            vector, reward, over, _, info = env.step(online.act(shown))
+            shown = see(vector, info)
             online.observe(reward, None if over else shown, terminated=over)
             total += reward
         returns.append(total)
-        shown, _ = env.reset()
+        shown = see(*env.reset())
         longest = max(longest, float(np.mean(returns[-run:])) if len(returns) >= run else 0.0)
         if longest >= enough:
             break
     verdict = "solved" if longest >= enough else "not solved"
     print(
         f"{name} seed {seed}: {verdict} after {len(returns)} episodes, best mean of {run} "
-        f"{longest:.3f} (exact best {best:.3f}); {view_of(online._state)}, "
+        f"{longest:.3f} (exact best {best:.3f}); "
+        f"{'told the states' if known else view_of(online._state)}, "
         f"{time.process_time() - start:.0f} s",
         flush=True,
     )
