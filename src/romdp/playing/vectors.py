@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState
-from romdp.clustering.clusterer import Clusterer, Evidence
+from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.vectors import find_states, is_mixed
 from romdp.core.errors import InvalidInputError
@@ -235,34 +235,20 @@ class VectorCodes(Codes):
 
 
 @dataclass(frozen=True)
-class KeepUntried:
-    """A clusterer that leaves alone codes at which some action was never tried.
+class EachItsOwn:
+    """A clusterer that leaves every code in the group that it was given, its own.
 
-    Codes that lie apart tell states before anything is known of them. Grouped with states that
-    they resemble so far, they would hide what was not tried yet, and nobody would look behind it.
-
-    Parameters
-    ----------
-    clusterer
-        Groups the other codes.
+    Codes that lie apart are states already. Grouped by likelihood, a state that was met a few times
+    would join one that it resembles so far, and hide what was not tried yet.
     """
 
-    clusterer: Clusterer
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What the clusterer reads."""
-        return self.clusterer.needs
+    needs = frozenset[str]()
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Group, and then part the codes that were not tried enough from the others."""
-        labels = self.clusterer.regroup(evidence, previous, rng).labels.copy()
-        visits = evidence.counts.visits
-        alone = np.flatnonzero((labels >= 0) & (visits == 0).any(axis=1) & (visits > 0).any(axis=1))
-        labels[alone] = labels.max(initial=-1) + 1 + np.arange(len(alone))
-        return Partition(labels)
+        """Return the groups as they are."""
+        return previous
 
 
 class VectorState(AgentState):
@@ -347,7 +333,7 @@ class VectorState(AgentState):
             self._give_groups()
         self.agent = self._given
         if self.codes.book is not None:
-            self.agent = replace(self._given, clusterer=KeepUntried(self._given.clusterer))
+            self.agent = replace(self._given, clusterer=EachItsOwn())
         super().think()
         self.grouped = self.codes.n_codes
 
