@@ -269,6 +269,14 @@ def test_untried_pairs_are_tried_where_nothing_known_comes_close():
     assert 0.97 < plan.values[3] < 1.0  # the promise
 
 
+def test_the_promise_is_no_more_than_was_ever_paid():
+    """The only pair that pays does so four times of five: mean plus deviation would be 1.2."""
+    moves = np.zeros((2, 2, 3), int)
+    moves[0, 0, 2] = moves[1, 0, 1] = 5
+    plan = promising(moves.sum(axis=2), moves, np.array([[4.0, 0], [0, 0]]))
+    assert 0.98 < plan.values[1] <= 1.0
+
+
 def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():
     """Both actions of 0 that were tried lead to 1, where ending pays 1."""
     moves = np.zeros((2, 3, 3), int)

@@ -99,6 +99,11 @@ def _best_known(
     n = np.maximum(counts.visits, 1)
     means = counts.reward_sums / n
     well = means + np.sqrt(np.maximum(counts.reward_squares / n - means**2, 0.0))
+    gains = (
+        counts.reward_sums > 0.0
+    )  # of 0 and x, paid by chance, this is x: nothing better was seen
+    paid = counts.reward_squares / np.where(gains, counts.reward_sums, 1.0)
+    well = np.where(gains, np.minimum(well, paid), well)
     met = tried.any(axis=1)
     well = np.where(tried, well, np.where(met, -np.inf, goal.zero_reward)[:, None])
     known = discounted_iteration(frequencies, well, precision, goal, max_sweeps=_SWEEPS)
