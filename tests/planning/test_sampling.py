@@ -288,7 +288,8 @@ def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():
 def test_a_lock_is_opened_in_little_more_than_the_tries_it_takes():
     """Ten layers of two states, one of ten actions secret: 90 wrong tries on average."""
     env = GaussianLock(10, world_seed=3, reveal_hidden_state=True)
-    agent = replace(romdp.LCPSRL(), clusterer=Singletons())
+    planner = romdp.Posterior(untried="promising")
+    agent = replace(romdp.LCPSRL(), clusterer=Singletons(), planner=planner)
     online = romdp.Online(agent, 30, 10, seed=3)
     state, wins, episodes = env.reset(seed=3)[1]["hidden_state"], 0, 0
     while wins < 20 and episodes < 250:

@@ -110,6 +110,9 @@ class Posterior:
     floor
         A pair that was tried n times, less than ``m = floor * log(t)`` by step t, counts with
         ``n^2 / m`` tries instead of n. 0: every pair counts in full.
+    untried
+        What is believed of a pair that was never tried: ``"drawn"``, what the prior says, or
+        ``"promising"``, nearly as much as the best that is known; see below.
 
     Notes
     -----
@@ -124,22 +127,27 @@ class Posterior:
     of one on the transitions seen and one of the prior alone, and the latter is drawn stick by
     stick until less than 1e-6 of the mass is left.
 
-    Where rewards add up, as in episodes, a pair that was never tried is not drawn. It promises
-    nearly as much as the best that is known, and it is tried where nothing that was tried comes
-    close to that, or where trying it costs nothing (`romdp.planning.promises`). A drawn reward or a
-    drawn transition to anywhere would promise more than anybody has ever earned, and exploration
-    would not end; or nothing at all, and it would not begin.
+    With ``untried="promising"``, and where rewards add up as in episodes, a pair that was never
+    tried is not drawn. It promises nearly as much as the best that is known, and it is tried where
+    nothing that was tried comes close to that, or where trying it costs nothing
+    (`romdp.planning.promises`). This opens combination locks, where a drawn transition to anywhere
+    promises more than anybody has ever earned, or nothing at all. It is for states that are
+    certain. Where states are groups that may be wrong, draws get an agent out of a loop that a
+    wrong group has made, and promises do not: with them one seed of two failed in Taxi and in
+    MiniGrid's empty room.
     """
 
     prior: float | None = None
     rewards: Literal["beta", "normal"] | None = None
     objective: ObjectiveLike | None = None
     floor: float = 1.0
+    untried: Literal["drawn", "promising"] = "drawn"
 
     def __post_init__(self) -> None:
         if self.prior is not None:
             real_number(self.prior, "prior", 0, open_low=True)
         real_number(self.floor, "floor", 0)
+        choice(self.untried, "untried", ("drawn", "promising"))
         if self.rewards is not None:
             choice(self.rewards, "rewards", ("beta", "normal"))
         object.__setattr__(self, "objective", parse_optional(self.objective))
@@ -156,8 +164,8 @@ class Posterior:
         goal = goal_of(self)
         precision = min(0.01, precision_at(t, goal))
         prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
-        adds_up = not goal.is_average and goal.horizon is None
-        promises = adds_up and self.prior is None and prior is not None and not prior.constant
+        promises = self.untried == "promising" and not goal.is_average and goal.horizon is None
+        promises = promises and self.prior is None and prior is not None and not prior.constant
         if promises:
             counts = counts.sparse()
         laws = self.draw_transitions(counts, rng, t)

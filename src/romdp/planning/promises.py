@@ -99,9 +99,8 @@ def _best_known(
     n = np.maximum(counts.visits, 1)
     means = counts.reward_sums / n
     well = means + np.sqrt(np.maximum(counts.reward_squares / n - means**2, 0.0))
-    gains = (
-        counts.reward_sums > 0.0
-    )  # of 0 and x, paid by chance, this is x: nothing better was seen
+    gains = counts.reward_sums > 0.0
+    # Of 0 and x, paid by chance, this is x: nothing better was seen.
     paid = counts.reward_squares / np.where(gains, counts.reward_sums, 1.0)
     well = np.where(gains, np.minimum(well, paid), well)
     met = tried.any(axis=1)

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState
+from romdp.agents.planners import Posterior
 from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.vectors import find_states, is_mixed
@@ -333,7 +334,10 @@ class VectorState(AgentState):
             self._give_groups()
         self.agent = self._given
         if self.codes.book is not None:
-            self.agent = replace(self._given, clusterer=EachItsOwn())
+            planner = self._given.planner
+            if isinstance(planner, Posterior):
+                planner = replace(planner, untried="promising")
+            self.agent = replace(self._given, clusterer=EachItsOwn(), planner=planner)
         super().think()
         self.grouped = self.codes.n_codes
 
