@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from romdp.planning import extended_value_iteration, gather, interval_value_iteration
+from romdp.planning import by_arrival, extended_value_iteration, interval_value_iteration
 
 ACTIONS, SAMPLES, DELTA = 4, 200, 0.05
 
@@ -105,7 +105,7 @@ def time_calls(n_states: int, width: float | None, seconds: float = 1.0) -> Call
     estimate, rewards, jaksch, precision = make_model(n_states)
     width = jaksch if width is None else width
     widths = np.full(rewards.shape, width)
-    rows = gather(estimate)
+    rows = by_arrival(estimate)
     plan = extended_value_iteration(estimate, rewards, widths, precision)
     gain, _ = plain_iteration(estimate, rewards, width, precision)
     if width < 2 and abs(plan.gain - gain) > 1e-9:
@@ -123,7 +123,7 @@ def time_dense(n_states: int, width: float) -> tuple[float, float]:
     """Microseconds of one sweep and of one dense product."""
     estimate, rewards, _, _ = make_model(n_states)
     flat, values = estimate.reshape(-1, n_states), np.random.default_rng(1).random(n_states)
-    return time_sweep(gather(estimate), rewards, width, lambda: flat @ values)
+    return time_sweep(by_arrival(estimate), rewards, width, lambda: flat @ values)
 
 
 def time_sparse(n_states: int) -> str:
@@ -132,7 +132,7 @@ def time_sparse(n_states: int) -> str:
     places = np.repeat(np.arange(n_rows), 20), rng.integers(0, n_states, 20 * n_rows)
     weights = scipy.sparse.csr_array((rng.random(20 * n_rows), places), shape=(n_rows, n_states))
     rewards, values = rng.random((n_states, ACTIONS)), rng.random(n_states)
-    sweep, product = time_sweep(gather(weights), rewards, 0.3, lambda: weights @ values)
+    sweep, product = time_sweep(by_arrival(weights), rewards, 0.3, lambda: weights @ values)
     per_entry = 1e3 * sweep / weights.nnz
     return f"{sweep:>9.1f} {per_entry:>12.2f} {product:>10.1f} {sweep / product:>6.2f}"
 

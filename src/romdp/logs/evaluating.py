@@ -195,7 +195,7 @@ def evaluate(
         ("states", states),
         ("observations", Partition.singletons(total.n_observations)),
     ):
-        draws = Draws(total, log.ends, log.starts, partition, log.reward_range, aim)
+        draws = Draws(total, log.ends, log.starts, partition, log.reward_range, aim, borrow=False)
         labels = partition.labels
         grouped = _by_group(chances, total.visits.sum(axis=1), partition)
         world = draws.best_guess()

@@ -166,6 +166,10 @@ class Draws:
         "average", "episodic" or a discount.
     certainty
         The probability of each observation's state, as far as the method tells.
+    borrow
+        Whether mean rewards of pairs are drawn towards those of their states. That is right where
+        a policy is sought. Where one is given, it was chosen for pairs that pay well, and these
+        would seem to pay less than they do.
     """
 
     def __init__(
@@ -177,8 +181,11 @@ class Draws:
         reward_range: tuple[float, float],
         objective: str | float,
         certainty: Floats | None = None,
+        *,
+        borrow: bool = True,
     ) -> None:
         self.counts, self.ends, self.partition = counts, ends, partition
+        self.borrow = borrow
         self.discount = discount_of(objective)
         self.average = objective == "average"
         self.low, high = reward_range
@@ -259,7 +266,7 @@ class Draws:
             shares = scipy.sparse.csc_array(scipy.sparse.diags_array(per_try) @ outcomes)
             laws = scipy.sparse.csr_array(shares[:, :n_states])
             ending = shares[:, [n_states]].toarray().ravel()
-        paid = _mean_rewards(found, rng)
+        paid = _mean_rewards(found, rng, self.borrow)
         ending = ending.reshape(n_states, n_actions)
         # A pair pays as often what last steps do as it ends.
         means = paid[0] if len(paid) == 1 else (1.0 - ending) * paid[0] + ending * paid[1]
@@ -322,11 +329,12 @@ def _steps(moves: Any, tries: Floats, rng: np.random.Generator) -> Any:
     return law
 
 
-def _mean_rewards(found: _Grouped, rng: np.random.Generator | None) -> list[Floats]:
+def _mean_rewards(found: _Grouped, rng: np.random.Generator | None, borrow: bool) -> list[Floats]:
     """Estimate or draw mean rewards, of each kind of steps.
 
-    Means of pairs are drawn towards that of their state, and those of states towards that of all:
-    the more so, the fewer the tries and the more rewards vary within pairs than between them.
+    Means of states are drawn towards that of all, and those of pairs, if they borrow, towards
+    that of their state: the more so, the fewer the tries and the more rewards vary within pairs
+    than between them.
     """
     means = []
     for number, sums, squares in found.rewards:
@@ -335,6 +343,9 @@ def _mean_rewards(found: _Grouped, rng: np.random.Generator | None) -> list[Floa
         by_state = number.sum(axis=1, keepdims=True), sums.sum(axis=1, keepdims=True)
         state, _ = _drawn_towards(usual, *by_state, noise)
         mean, weight = _drawn_towards(state, number, sums, noise)
+        if not borrow:
+            mean = np.where(number > 0, sums / np.maximum(number, 1.0), mean)
+            weight = np.where(number > 0, number, weight)
         if rng is not None:
             within = np.maximum(0.0, squares - sums**2 / np.maximum(number, 1.0))
             error = np.sqrt((within + noise) / (number + 1.0) / np.maximum(weight, 1.0))
