@@ -306,3 +306,20 @@ def test_two_groupings_are_compared_on_the_same_steps():
     right, other = (predict_next(counts_of(train), p, held) for p in (TRUTH, wrong))
     assert better == pytest.approx(right.grouped - other.grouped)
     assert 0 < error < better
+
+
+def test_the_direct_method_does_not_shrink_what_a_chosen_policy_earns():
+    """The best actions are rare in the log: drawn towards their state they would pay less."""
+    world = romdp.worlds.random_romdp(n_states=5, n_actions=4, n_observations=60, seed=1)
+    habit = np.full((60, 4), 0.1)
+    habit[np.arange(60), np.random.default_rng(0).integers(4, size=60)] = 0.7
+    seen = romdp.simulate(world, habit, 20_000, seed=2)
+    log = {"page": seen.observations, "offer": seen.actions, "paid": seen.rewards}
+    log["visit"] = np.arange(20_000) // 100
+    best = world.hidden.optimal_policy[world.labels]
+    found = evaluate(log, best, "page", "offer", "paid", "visit")
+    truth = world.hidden.gain
+    on_states, on_observations = (by_name(found, on)["direct"] for on in ("states", "observations"))
+    assert on_states.low < truth < on_states.high
+    # Observations lead to many places that were not seen yet, and these are taken for average.
+    assert on_observations.value == pytest.approx(truth, abs=0.04)
