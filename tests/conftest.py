@@ -7,8 +7,18 @@ from hypothesis import settings
 settings.register_profile("romdp", deadline=None, derandomize=True)
 settings.load_profile("romdp")
 
-# Folders whose tests run whole commands, draw figures, start processes or damage files.
-SLOW_FOLDERS = {"experiments", "reports", "fuzz"}
+# Folders and files whose tests run whole commands, play, draw figures, start processes or damage
+# files: `make quick` leaves them out.
+SLOW = {
+    "experiments",
+    "reports",
+    "fuzz",
+    "cli",
+    "logs",
+    "playing",
+    "test_docs.py",
+    "test_scripts.py",
+}
 
 # Of two workers one begins with the docs and the other with kernels that the docs do not use, so
 # that a fresh clone compiles each kernel once. Files that take long come next, lest one worker
@@ -18,9 +28,9 @@ FIRST = ("test_docs.py", "planning", "exact", "test_scripts.py", "cli", "playing
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave whole folders out of `make quick`, and begin with what takes longest."""
+    """Leave what is slow out of `make quick`, and begin with what takes longest."""
     for item in items:
-        if item.path.parent.name in SLOW_FOLDERS and "tests" in item.path.parts:
+        if "tests" in item.path.parts and SLOW & {item.path.parent.name, item.path.name}:
             item.add_marker(pytest.mark.slow)
     items.sort(key=_turn)
 
