@@ -51,11 +51,11 @@ class Policy:
         The number of the action where an observation was never met.
     agent, objective
         Who learned it, and what for.
-    stages : shape (horizon, n_groups)
+    stages
         Under an episodic objective with a horizon: the number of the action at each step of the
-        episode in each group of observations. ``table`` and ``values`` are then those of its first
+        episode (rows) in each group of observations (columns). ``table`` and ``values`` are then those of its first
         step. Else empty.
-    groups : shape (n_observations,)
+    groups
         The group of each observation, -1 for none; empty if ``stages`` is.
 
     Examples
