@@ -53,8 +53,8 @@ class Policy:
         Who learned it, and what for.
     stages
         Under an episodic objective with a horizon: the number of the action at each step of the
-        episode (rows) in each group of observations (columns). ``table`` and ``values`` are then those of its first
-        step. Else empty.
+        episode (rows) in each group of observations (columns). ``table`` and ``values`` are then
+        those of its first step. Else empty.
     groups
         The group of each observation, -1 for none; empty if ``stages`` is.
 
