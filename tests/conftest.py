@@ -16,6 +16,8 @@ SLOW = {
     "cli",
     "logs",
     "playing",
+    "test_catalogue.py",
+    "test_compiled.py",
     "test_docs.py",
     "test_scripts.py",
 }
