@@ -13,6 +13,7 @@ good to be true. A plan needs less than that: whether to try it.
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,15 +82,7 @@ def promising_plan(
     venture = (most < promise - close) | (mean >= most - close)
     choice = np.where(venture, (~tried).argmax(axis=1), known.argmax(axis=1))
     policy = np.where(partly, choice, plan.policy)
-    return Plan(
-        policy=policy,
-        gain=plan.gain,
-        span=plan.span,
-        sweeps=plan.sweeps,
-        values=plan.values,
-        converged=plan.converged,
-        gap=plan.gap,
-    )
+    return replace(plan, policy=policy)
 
 
 def _best_known(
