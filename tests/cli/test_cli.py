@@ -45,7 +45,7 @@ def command(*arguments, **environment):
 @pytest.fixture
 def world_file(tmp_path):
     path = tmp_path / "world.npz"
-    make("random-romdp", n_observations=12, seed=3).save(path)
+    make("random-romdp", n_states=3, n_actions=2, n_observations=12, seed=3).save(path)
     return path
 
 

@@ -17,6 +17,7 @@ from romdp.clustering.likelihood.blockmodel import (
     make_blocks,
     make_rule,
     make_rules,
+    place_of,
     score,
 )
 from romdp.clustering.likelihood.links import Links
@@ -78,6 +79,22 @@ def test_alpha_follows_the_data_but_not_below_one_over_the_number_of_groups():
 
     assert fitted(even) == 1.0
     assert 1 / 7 <= fitted(certain) < 0.25
+
+
+@given(seeds)
+def test_the_best_rule_is_the_top_of_its_alpha_and_its_stay(seed):
+    counts = walk(seed)
+    law = read_reward_law(counts)
+    rules = make_rules(law)
+    blocks = make_blocks(Links.of(counts), law.parts, np.arange(7), 7)
+    rule, value = best_rule(rules, blocks)
+    i, j = place_of(rule)
+    assert value == score(make_rule(law, ALPHAS[i], STAYS[j]), blocks)
+    last = max(k for k, alpha in enumerate(ALPHAS) if k == 0 or 7 * alpha >= 1.0)
+    assert i <= last
+    along_alpha = [score(make_rule(law, alpha, 1.0), blocks) for alpha in ALPHAS[: last + 1]]
+    assert i == np.argmax(along_alpha)
+    assert value == max(score(make_rule(law, ALPHAS[i], stays), blocks) for stays in STAYS)
 
 
 def test_staying_has_a_parameter_of_its_own():

@@ -8,6 +8,7 @@ import pytest
 from plain_blocks import plain_score, walk
 from scipy.special import logsumexp
 
+from romdp.clustering.likelihood.blockmodel import rule_at
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.likelihood.search import Search, _log_placings
@@ -73,9 +74,10 @@ def test_the_truth_is_found_from_too_many_and_from_too_few_groups(world, counts)
 def test_tempering_measures_the_sum_over_all_placings(n_observations, n_groups):
     counts = walk(3, n_observations=n_observations)
     search = search_of(counts)
-    search.rules = (search.rules[0][:1],)  # one rule: the sum is over placings alone
+    search.rules = search.rules._replace(alphas=np.ones(1), stays=np.ones(1))
+    rule = rule_at(search.rules, 0, 0)  # the only one: the sum is over placings alone
     scores = [
-        plain_score(search.rules[0][0], counts, search.law.parts, np.array(labels))
+        plain_score(rule, counts, search.law.parts, np.array(labels))
         for labels in product(range(n_groups), repeat=n_observations)
         if len(set(labels)) == n_groups
     ]

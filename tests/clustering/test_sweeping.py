@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
+from romdp.clustering.likelihood.blockmodel import (
+    best_rule,
+    make_blocks,
+    make_rule,
+    make_rules,
+    place_of,
+    rule_at,
+    score,
+)
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.profiles import (
     REACHED,
@@ -19,6 +27,7 @@ from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.likelihood.sweeping import (
     EXACT_LIMIT,
     choose_sides,
+    cool,
     draw_sweep,
     estimate_laws,
     measure_margins,
@@ -145,6 +154,24 @@ def test_hot_sweeps_draw_from_the_posterior():
         draw_sweep(links, parts, rule, blocks, np.array([y]), 2.0, np.array([draw]))
         ones += blocks.labels[y]
     assert abs(ones / 2000 - chance) < 5 * np.sqrt(chance * (1 - chance) / 2000)
+
+
+@given(seeds, kinds)
+def test_cooling_is_a_sweep_per_temperature_and_the_best_rule_after_each(seed, kind):
+    counts = walk(seed, rewards=kind)
+    law, links = read_reward_law(counts), Links.of(counts)
+    rules, labels, rng = make_rules(law), random_labels(seed, 7, 3), np.random.default_rng(seed)
+    orders = np.array([rng.permutation(7) for _ in range(4)])
+    draws, temperatures, scores = rng.random((4, 7)), np.array([9.0, 2.0, 1.0, 0.5]), np.empty(4)
+    cooled, swept = (make_blocks(links, law.parts, labels.copy(), 3) for _ in range(2))
+    rule = rule_at(rules, 2, 1)
+    at = cool(links, law.parts, rules, (2, 1), cooled, orders, temperatures, draws, scores)
+    for k in range(4):
+        draw_sweep(links, law.parts, rule, swept, orders[k], temperatures[k], draws[k])
+        rule, value = best_rule(rules, swept, rule)
+        assert scores[k] == value
+    assert at == place_of(rule)
+    np.testing.assert_array_equal(cooled.labels, swept.labels)
 
 
 @given(seeds, kinds, st.booleans())

@@ -39,7 +39,7 @@ class Doors(gymnasium.Env):
 
 @pytest.fixture(scope="module")
 def doors():
-    return romdp.play(romdp.PSRL(), Doors(), 600, seed=0)
+    return romdp.play(romdp.LCPSRL(), Doors(), 300, seed=0)
 
 
 def seen(name):

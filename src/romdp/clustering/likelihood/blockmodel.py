@@ -70,7 +70,7 @@ def make_rule(law: RewardLaw, alpha: float = 0.5, stays: float = 1.0) -> Rule:
     return Rule(alpha, stay, _table(alpha), _table(stay), law.code, law.prior)
 
 
-@lru_cache(maxsize=4 * len(ALPHAS))
+@lru_cache(maxsize=len(ALPHAS) * len(STAYS))
 def _table(alpha: float) -> NDArray[np.float64]:
     table = np.empty(_TABLE_SIZE)
     _fill_table(alpha, table)
@@ -320,34 +320,76 @@ def score(rule: Rule, blocks: Blocks) -> float:
     return value
 
 
-def make_rules(law: RewardLaw) -> tuple[tuple[Rule, ...], ...]:
-    """Build the rules that `best_rule` chooses from: by alpha, and by what staying has of it."""
-    return tuple(tuple(make_rule(law, alpha, stays) for stays in STAYS) for alpha in ALPHAS)
+class Rules(NamedTuple):
+    """The rules that `best_rule` chooses from: by alpha, and by what staying has of it."""
+
+    alphas: NDArray[np.float64]  # (n_alphas,)
+    stays: NDArray[np.float64]  # (n_stays,): in alphas
+    tables: NDArray[np.float64]  # (n_alphas, table size): of each `Rule`
+    stay_tables: NDArray[np.float64]  # (n_alphas, n_stays, table size)
+    reward_code: int
+    reward_prior: NDArray[np.float64]
 
 
-def best_rule(
-    rules: tuple[tuple[Rule, ...], ...], blocks: Blocks, near: Rule | None = None
-) -> tuple[Rule, float]:
+def make_rules(law: RewardLaw) -> Rules:
+    """Build all rules for one law of rewards."""
+    return Rules(np.array(ALPHAS), np.array(STAYS), *_all_tables(), law.code, law.prior)
+
+
+@lru_cache(maxsize=1)
+def _all_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    stay_tables = [[_table(stay * alpha) for stay in STAYS] for alpha in ALPHAS]
+    return np.array([_table(alpha) for alpha in ALPHAS]), np.array(stay_tables)
+
+
+@kernel
+def rule_at(rules: Rules, i: int, j: int) -> Rule:
+    """Return one of the rules."""
+    alpha = rules.alphas[i]
+    return Rule(
+        alpha,
+        rules.stays[j] * alpha,
+        rules.tables[i],
+        rules.stay_tables[i, j],
+        rules.reward_code,
+        rules.reward_prior,
+    )
+
+
+def place_of(rule: Rule) -> tuple[int, int]:
+    """Return the indices of a rule among all."""
+    return ALPHAS.index(rule.alpha), STAYS.index(rule.stay / rule.alpha)
+
+
+def best_rule(rules: Rules, blocks: Blocks, near: Rule | None = None) -> tuple[Rule, float]:
     """Choose the rule under which a grouping scores best; returns both.
+
+    The search begins at ``near``, the best rule of a similar grouping (see `climb_rules`).
+    """
+    i, j, highest = climb_rules(rules, blocks, *((0, 0) if near is None else place_of(near)))
+    return rule_at(rules, i, j), highest
+
+
+@kernel
+def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int, float]:
+    """Go uphill from one rule, first in alpha and then in what staying has of it.
 
     Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
     successors that is seen rarely would look better cut into pieces. The score has one maximum
-    in alpha, so the search goes uphill from ``near``, the best rule of a similar grouping; first
-    in alpha and then in what staying has of it.
+    in alpha. Returns the indices of the rule that was reached, and the score.
     """
-    n_groups = blocks.size.size
-    last = max(i for i, row in enumerate(rules) if i == 0 or row[0].alpha * n_groups >= 1.0)
-    here = [0, 0]
-    if near is not None:
-        here = [min(ALPHAS.index(near.alpha), last), STAYS.index(near.stay / near.alpha)]
-    highest = float(score(rules[here[0]][here[1]], blocks))
-    for axis, end in ((0, last), (1, len(rules[0]) - 1)):
+    last = 0
+    while last + 1 < rules.alphas.size and rules.alphas[last + 1] * blocks.size.size >= 1.0:
+        last += 1
+    i = min(i, last)
+    highest = score(rule_at(rules, i, j), blocks)
+    for axis in range(2):
+        end = last if axis == 0 else rules.stays.size - 1
         for step in (1, -1):
-            while 0 <= here[axis] + step <= end:
-                tried = here.copy()
-                tried[axis] += step
-                value = float(score(rules[tried[0]][tried[1]], blocks))
+            while 0 <= (i if axis == 0 else j) + step <= end:
+                next_i, next_j = (i + step, j) if axis == 0 else (i, j + step)
+                value = score(rule_at(rules, next_i, next_j), blocks)
                 if value <= highest:
                     break
-                here, highest = tried, value
-    return rules[here[0]][here[1]], highest
+                i, j, highest = next_i, next_j, value
+    return i, j, highest

@@ -13,6 +13,8 @@ from romdp.clustering.likelihood.blockmodel import (
     copy_blocks,
     make_blocks,
     make_rules,
+    place_of,
+    rule_at,
 )
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily
@@ -20,7 +22,7 @@ from romdp.clustering.likelihood.rewardlaw import RewardLaw
 from romdp.clustering.likelihood.splitting import add_slot, drop_slot, split_group, unsplit
 from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.clustering.likelihood.sweeping import (
-    draw_sweep,
+    cool,
     estimate_laws,
     measure_margins,
     sweep,
@@ -29,7 +31,7 @@ from romdp.clustering.likelihood.sweeping import (
 _MOST_SWEEPS = 50
 _CLEAR, _CLEAR_SHARE = 2.0, 0.02  # a group is clearly best by this much, and this per transition
 _FEW_SWEEPS = 3  # between merges
-QUICKLY = tuple(np.geomspace(2.0, 0.4, 20).tolist())
+QUICKLY = np.geomspace(2.0, 0.4, 20)
 """Temperatures of annealing that leave a local optimum."""
 _HOT, _WARM, _COLD = 30, 150, 20  # sweeps of cooling: before groups form, while they do, after
 _FORMING = 0.7  # the inverse temperature at which groups begin to form, where visits are few
@@ -41,6 +43,7 @@ _MOST_DIMENSIONS = 40
 _ROUNDS = 50  # of splitting; each adds groups, or is the last
 LARGE = 64
 """A grouping with more groups than this is improved where it changed, not searched for again."""
+_DRAWS = 10**6  # numbers that are drawn at once while a grouping cools
 _RISE = 1e-6  # smaller rises are rounding
 
 
@@ -170,20 +173,41 @@ class Search:
         self._note(found.n_groups, found.score)
         return found
 
-    def _draw(self, grouping: Grouping, temperature: float) -> Grouping:
-        """Draw the group of each observation in turn; the blocks change in place."""
-        order = self.rng.permutation(self.seen)
-        draws = self.rng.random(len(order))
-        blocks = grouping.blocks
-        draw_sweep(self.links, self.law.parts, grouping.rule, blocks, order, temperature, draws)
-        return self._scored(blocks, grouping.rule)
+    def _cool(
+        self, start: Grouping, temperatures: NDArray[np.float64]
+    ) -> tuple[Grouping, NDArray[np.float64]]:
+        """Draw the group of each observation in turn, in one sweep per temperature.
 
-    def anneal(self, start: Grouping, temperatures: tuple[float, ...] = QUICKLY) -> Grouping:
+        The blocks change in place. Returns the grouping, and the scores after all sweeps.
+        """
+        blocks, at = start.blocks, place_of(start.rule)
+        scores = np.empty(len(temperatures))
+        at_once = max(1, _DRAWS // max(1, len(self.seen)))
+        for first in range(0, len(temperatures), at_once):
+            few = slice(first, first + at_once)
+            orders = np.empty((len(temperatures[few]), len(self.seen)), np.int64)
+            draws = np.empty(orders.shape)
+            for order, numbers in zip(orders, draws, strict=True):
+                order[:] = self.rng.permutation(self.seen)
+                self.rng.random(out=numbers)
+            at = cool(
+                self.links,
+                self.law.parts,
+                self.rules,
+                at,
+                blocks,
+                orders,
+                temperatures[few],
+                draws,
+                scores[few],
+            )
+        rule = rule_at(self.rules, *at)
+        return Grouping(blocks, rule, float(scores[-1]), np.zeros(len(blocks.labels))), scores
+
+    def anneal(self, start: Grouping, temperatures: NDArray[np.float64] = QUICKLY) -> Grouping:
         """Sweep at falling temperatures, then climb: a way out of a local optimum."""
-        current = replace(start, blocks=copy_blocks(start.blocks))
-        for temperature in temperatures:
-            current = self._draw(current, temperature)
-        return self.climb(current)
+        cooled, _ = self._cool(replace(start, blocks=copy_blocks(start.blocks)), temperatures)
+        return self.climb(cooled)
 
     def temper(self, n_groups: int, slowness: int = 1) -> tuple[Grouping, float]:
         """Cool from infinite heat, which also measures the evidence for ``n_groups`` groups.
@@ -200,15 +224,12 @@ class Search:
         """
         hot = np.linspace(0.0, _FORMING, _HOT * slowness, endpoint=False)[1:]
         warm = np.linspace(_FORMING, 1.0, _WARM * slowness)
-        current = self.random(n_groups)
-        evidence = _log_placings(len(self.seen), current.n_groups)
-        last = 0.0
-        for inverse in (*hot, *warm):
-            before = current.score
-            current = self._draw(current, 1.0 / inverse)
-            evidence += 0.5 * (before + current.score) * (inverse - last)
-            last = inverse
-        return self.anneal(current, tuple(np.geomspace(1.0, 0.6, _COLD * slowness))), evidence
+        inverse = np.concatenate([hot, warm])
+        start = self.random(n_groups)
+        cooled, scores = self._cool(start, 1.0 / inverse)
+        evidence = _log_placings(len(self.seen), start.n_groups)
+        evidence += np.trapezoid([start.score, *scores], [0.0, *inverse])
+        return self.anneal(cooled, np.geomspace(1.0, 0.6, _COLD * slowness)), float(evidence)
 
     def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
         """Place every seen observation that has no group yet, the most frequent first."""

@@ -6,7 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_mass
+from romdp.clustering.likelihood.blockmodel import (
+    Blocks,
+    Rule,
+    Rules,
+    climb_rules,
+    row_mass,
+    rule_at,
+)
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.profiles import (
     N_COMES,
@@ -289,6 +296,31 @@ def draw_sweep(
         for group in range(n_slots):
             rises[group] = join_rise(rule, blocks, parts, y, group, n_slots, profile)
         put(parts, blocks, y, _draw(rises, temperature, draws[index]), profile)
+
+
+@kernel
+def cool(
+    links: Links,
+    parts: NDArray[np.float64],
+    rules: Rules,
+    at: tuple[int, int],
+    blocks: Blocks,
+    orders: NDArray[np.int64],
+    temperatures: NDArray[np.float64],
+    draws: NDArray[np.float64],
+    scores: NDArray[np.float64],
+) -> tuple[int, int]:
+    """Draw one sweep per temperature, and choose the rule again after each.
+
+    Rows of ``orders`` and ``draws`` belong to the temperatures, and so do the ``scores``, which
+    are filled in. Returns the place of the last rule; ``at`` is that of the first.
+    """
+    i, j = at
+    for k in range(temperatures.size):
+        rule = rule_at(rules, i, j)
+        draw_sweep(links, parts, rule, blocks, orders[k], temperatures[k], draws[k])
+        i, j, scores[k] = climb_rules(rules, blocks, i, j)
+    return i, j
 
 
 @kernel

@@ -4,6 +4,7 @@ import contextlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,11 @@ class Case:
     def played(self, steps: int | None = None, seed: int | None = None, **options: Any) -> Arrays:
         """Play and return all that came of it."""
         return drained(self.playing(steps, seed, **options))
+
+    @cached_property
+    def whole(self) -> Arrays:
+        """What came of playing all steps once, to compare other plays with."""
+        return self.played()
 
     def state(self) -> AgentState:
         """Start a life."""

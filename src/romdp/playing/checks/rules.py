@@ -55,13 +55,12 @@ def _check_decision(case: Case, state: AgentState) -> None:
 def _check_loops_agree(case: Case) -> None:
     """Before anything compiled runs, the agent is driven by hand and its tables are looked at."""
     by_hand = {f"state.{name}": array.copy() for name, array in _own_loop(case).arrays().items()}
-    compiled = case.played()
-    states = {name: array for name, array in compiled.items() if name.startswith("state.")}
+    states = {name: array for name, array in case.whole.items() if name.startswith("state.")}
     case.demand_equal(by_hand, states, "compiled play and a loop of one's own disagree")
 
 
 def _check_seeds(case: Case) -> None:
-    case.demand_equal(case.played(), case.played(), "two plays with the same seed differ")
+    case.demand_equal(case.played(), case.whole, "two plays with the same seed differ")
 
 
 def _check_plays_apart(case: Case) -> None:
@@ -69,12 +68,11 @@ def _check_plays_apart(case: Case) -> None:
     for _ in zip_longest(one, other):
         pass
     what = "two plays at once touch each other"
-    case.demand_equal(outcome(one), case.played(), what)
+    case.demand_equal(outcome(one), case.whole, what)
     case.demand_equal(outcome(other), case.played(seed=case.seed + 1), what)
 
 
 def _check_resuming(case: Case) -> None:
-    whole = case.played()
     cuts = sorted({1, 2, 3, 10, case.steps // 2, case.steps - 1})
     with tempfile.TemporaryDirectory() as directory:
         once, often = Path(directory) / "once.npz", Path(directory) / "often.npz"
@@ -83,10 +81,10 @@ def _check_resuming(case: Case) -> None:
             what = f"the run up to step {steps} depends on where it was cut"
             case.demand_equal(piece, case.played(steps), what)
         what = f"a run cut at {cuts} differs from an uncut one"
-        case.demand_equal(case.played(checkpoint=often), whole, what)
+        case.demand_equal(case.played(checkpoint=often), case.whole, what)
         case.played(10, checkpoint=once)
         what = f"playing 10 steps and going on to {case.steps} differs from playing all at once"
-        case.demand_equal(case.played(checkpoint=once), whole, what)
+        case.demand_equal(case.played(checkpoint=once), case.whole, what)
 
 
 def _check_saving(case: Case) -> None:
