@@ -135,7 +135,7 @@ def fit(
     confidence, delta, rare
         See `LatentModel`; by default UCRL2's widths.
     workers
-        Threads that read files; by default one for each core.
+        Threads that count; by default one for each core.
     max_observations
         More different observations are refused.
     progress

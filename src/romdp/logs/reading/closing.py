@@ -1,4 +1,4 @@
-"""The end of a log: close all episodes and turn what was gathered into counts."""
+"""The end of a log: close all episodes and turn what was kept into counts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,12 @@ from romdp.core.validation import freeze, real_number
 from romdp.data.counts import Counts
 from romdp.data.tally import DENSE_LIMIT
 from romdp.data.trajectory import Trajectory
-from romdp.data.transitions import add_up
-from romdp.logs.reading.episodes import ACTION_BITS, OBSERVATION_BITS, renamed, unpacked
+from romdp.data.transitions import sparse_rows
+from romdp.logs.reading.joining import moves_of, refuse_wrong, renumbered, stacked
 from romdp.logs.reading.names import Floats, Ints, mix
-from romdp.logs.reading.partial import BLOCK, Partial
+from romdp.logs.reading.stretches import BLOCK, LogSettings, Stretch, Table, scale
+
+_MOST_PAIRS = 2**28  # each of three arrays then takes 2 GiB
 
 ENDS = ("truncated", "restart")
 """What follows the last row of an episode: nothing that is known, or another episode's first."""
@@ -44,7 +46,7 @@ class LogCounts:
     inverse_propensities : ndarray or None
         Sums of 1 / propensity over all rows, if the log has a column of propensities.
     propensities : ndarray or None
-        Those of the rows of ``held_out``, if all rows were kept.
+        Those of the rows of ``held_out``.
     """
 
     counts: Counts
@@ -67,171 +69,113 @@ class LogCounts:
         return self.counts + Counts.from_trajectory(self.held_out, sparse=self.counts.is_sparse)
 
 
-def finish(partial: Partial, ends: str = "truncated", *, as_numbers: bool = False) -> LogCounts:
-    """Close all episodes and turn what was gathered into counts.
+def finish(
+    log: Stretch, settings: LogSettings, ends: str = "truncated", *, as_numbers: bool = False
+) -> LogCounts:
+    """Close all episodes of a log and turn what is kept of it into counts.
 
     ``as_numbers`` says that names which are all whole numbers were read as text.
     """
-    settings = partial.settings
-    if partial.n_rows == 0:
-        raise InvalidInputError(f"{partial.label} holds no rows; there is nothing to learn from")
-    observation_names, new_observation = _sorted(partial.observations.names, as_numbers)
-    action_names, new_action = _sorted(partial.actions.names or [0], as_numbers)
-    n_observations, n_actions = len(observation_names), len(action_names)
-    reward_range = (
-        None if settings.columns.reward is None else (partial.pairs.lowest, partial.pairs.highest)
-    )
-    low, span = _scale(reward_range)
-
-    seen, done, paid, whose = partial.held_rows()
-    order = np.argsort(whose, kind="stable")
-    seen, done, paid, whose = seen[order], done[order], paid[order], whose[order]
-    held, begins = np.unique(whose, return_index=True)
-    first = partial.episodes.first[: len(partial.episodes)].copy()
-    first[held] = seen[begins]
-    following = _successors(first, _ended(partial, ends))
-
-    last = partial.episodes.last[: len(first)].copy()
-    finals = np.append(begins[1:], len(seen))[: len(held)] - 1
-    last[held] = (seen[finals] << ACTION_BITS) | done[finals]
-    counted_ends: Counts | None = None
-    if settings.has_episodes:
-        seen_last, done_last, paid_last = partial.last_rewards()
-        rewards = (new_observation[seen_last], new_action[done_last], (paid_last - low) / span)
-        counted_ends = _count_ends(last, following, new_observation, new_action, n_actions, rewards)
-    keys, counts = _closed(partial, following)
-    keys = renamed(keys, new_observation, new_action)
-    at, acts = unpacked(keys >> OBSERVATION_BITS)
-    keys = (at * n_actions + acts) * n_observations + (keys & (2**OBSERVATION_BITS - 1))
-    at_old = np.ix_(np.argsort(new_observation), np.argsort(new_action))
-    visits, sums, squares = partial.pairs.arrays(*partial.sizes)
-    visits, sums, squares = visits[at_old], sums[at_old], squares[at_old]
-    shift = partial.pairs.shift - low
-    unit_sums = (sums + shift * visits) / span
-    unit_squares = (squares + 2.0 * shift * sums + shift * shift * visits) / span**2
-    counted = Counts.from_cells(
-        n_observations,
-        n_actions,
-        np.ascontiguousarray(visits).reshape(-1),
-        (keys, counts),
-        _inside(unit_sums, visits).reshape(-1),
-        _inside(unit_squares, visits).reshape(-1),
-    )
-    if n_observations * n_observations * n_actions <= DENSE_LIMIT:
-        counted = counted.dense()
-    held_out = None
-    if len(held):
-        held_out = Trajectory(
-            new_observation[seen],
-            new_action[done],
-            None if reward_range is None else np.clip((paid - low) / span, 0.0, 1.0),
-            np.diff(begins, append=len(seen)),
-            np.append(new_observation, -1)[following[held]],
-            n_observations=n_observations,
-            n_actions=n_actions,
+    observation_names, observations = _sorted(log.observations, as_numbers)
+    action_names, actions = _sorted(log.actions, as_numbers)
+    sizes = len(observation_names), len(action_names)
+    if sizes[0] * sizes[1] > _MOST_PAIRS:
+        raise InvalidInputError(
+            f"{sizes[0]:,} observations with {sizes[1]:,} actions are more than {_MOST_PAIRS:,} "
+            "pairs; make the observations or the actions coarser"
         )
-    starts = first if settings.has_episodes else first[:1]
-    inverse = partial.inverse_propensities
+    moves, pairs, episodes, held = (
+        renumbered(table, observations, actions)
+        for table in (log.moves, log.pairs, log.episodes, log.held)
+    )
+    has_rewards = settings.columns.reward is not None
+    low, span = scale(log.reward_range)
+    if not settings.has_episodes:  # blocks of one long episode, which each continue the last
+        each = np.arange(len(episodes["e"]))
+        refuse_wrong(episodes, each[:-1], each[1:], log.places, settings)
+
+    following = _successors(episodes, settings, ends)
+    known = following >= 0
+    x = np.clip((episodes["paid"] - low) / span, 0.0, 1.0)
+    last = {
+        **moves_of(episodes["seen"], episodes["done"], following), "paid": x, "squares": x * x
+    }  # fmt: skip
+    counted = known & (episodes["e"] >= log.limit)
+    if counted.any():
+        moves = stacked(moves, {name: values[counted] for name, values in last.items()})
+    counts = count_cells(sizes, pairs, moves)
+    counted_ends = None
+    if settings.has_episodes and known.any():
+        last = {name: values[known] for name, values in last.items()}
+        counted_ends = count_cells(sizes, last, last)
+    inverse = None
+    if settings.columns.propensity is not None:
+        inverse = np.zeros(sizes)
+        np.add.at(inverse, (pairs["o"], pairs["a"]), pairs["inverse"])
+
+    by_name = np.argsort(episodes["e"])
+    whose = by_name[np.searchsorted(episodes["e"], held["e"], sorter=by_name)]
+    order = np.argsort(whose, kind="stable")
+    held_out = None
+    if len(order):
+        used, lengths = np.unique(whose, return_counts=True)
+        paid = np.clip((held["r"][order] - low) / span, 0.0, 1.0)
+        held_out = Trajectory(
+            held["o"][order],
+            held["a"][order],
+            paid if has_rewards else None,
+            lengths,
+            following[used],
+            n_observations=sizes[0],
+            n_actions=sizes[1],
+        )
+    starts = episodes["first"] if settings.has_episodes else episodes["first"][:1]
     return LogCounts(
-        counts=counted,
+        counts=counts.dense() if sizes[0] * counts.visits.size <= DENSE_LIMIT else counts,
         held_out=held_out,
-        starts=freeze(np.bincount(new_observation[starts], minlength=n_observations)),
+        starts=freeze(np.bincount(starts, minlength=sizes[0])),
         observation_names=observation_names,
         action_names=action_names,
-        reward_range=reward_range,
-        n_rows=partial.n_rows,
-        n_episodes=len(partial.episodes) if settings.has_episodes else 1,
+        reward_range=log.reward_range if has_rewards else None,
+        n_rows=log.n_rows,
+        n_episodes=len(episodes["e"]) if settings.has_episodes else 1,
         ends=counted_ends,
-        propensities=np.concatenate(partial.chances)[order] if partial.chances else None,
-        inverse_propensities=None if inverse is None else freeze(inverse[at_old]),
+        inverse_propensities=None if inverse is None else freeze(inverse),
+        propensities=None if inverse is None else freeze(held["p"][order]),
     )
 
 
-def _scale(reward_range: tuple[float, float] | None) -> tuple[float, float]:
-    """Return what to subtract from rewards and what to divide them by."""
-    if reward_range is None:
-        return 0.0, 1.0
-    low, high = reward_range
-    if not np.isfinite(high - low) or high - low > 1e150:
-        raise InvalidInputError(
-            f"the rewards go from {low:g} to {high:g}, too far for floats; rescale them"
-        )
-    if 0 < high - low < 1e-150:
-        raise InvalidInputError(
-            f"the rewards differ by {high - low:g} at most, too little for floats to square; "
-            "rescale them"
-        )
-    return low, high - low if high > low else 1.0
+def count_cells(sizes: tuple[int, int], pairs: Table, moves: Table) -> Counts:
+    """Add up what is known of pairs, and how often transitions came (see `Stretch`)."""
+    n_observations, n_actions = sizes
+    n_cells = n_observations * n_actions
+    cells = pairs["o"] * n_actions + pairs["a"]
+    visits = np.bincount(cells, pairs["n"], n_cells).astype(np.int64)
+    # Rewards are from [0, 1], and so are means, but for rounding.
+    sums: list[Floats] = [
+        np.minimum(np.maximum(np.bincount(cells, pairs[name], n_cells), 0.0), visits)
+        for name in ("paid", "squares")
+    ]
+    left = moves["o"] * n_actions + moves["a"]
+    transitions = sparse_rows(left, moves["next"], moves["n"], (n_cells, n_observations))
+    paid, squares = (x.reshape(sizes) for x in sums)
+    return Counts.from_parts(visits.reshape(sizes), transitions, paid, squares, None)
 
 
-def _inside(values: Floats, visits: Ints) -> Floats:
-    """Undo what rounding did: sums of numbers from [0, 1] lie between 0 and their number."""
-    return np.ascontiguousarray(np.clip(values, 0.0, visits))
-
-
-def _ended(partial: Partial, ends: str) -> NDArray[np.bool_]:
-    """Say after which episodes the log goes on with the next one."""
-    n_episodes = len(partial.episodes)
-    columns = partial.settings.columns
-    if not partial.settings.has_episodes:  # blocks of one long episode
-        return np.arange(n_episodes) < n_episodes - 1
-    if columns.terminated is not None:
-        return partial.episodes.over[:n_episodes]
-    return np.full(n_episodes, ends == "restart")
-
-
-def _successors(first: Ints, ended: NDArray[np.bool_]) -> Ints:
+def _successors(episodes: Table, settings: LogSettings, ends: str) -> Ints:
     """Return what the last row of every episode led to, -1 where nobody knows.
 
-    Episodes are numbered as they began; the last one restarts as the first did.
+    The last episode restarts as the first did.
     """
-    if len(first) < 2:
-        return np.full(len(first), -1)
-    return np.where(ended, np.roll(first, -1), -1)
-
-
-def _closed(partial: Partial, following: Ints) -> tuple[Ints, Ints]:
-    """Return the transitions counted, with those out of each episode's last row."""
-    keys, counts = partial.transitions()
-    last = partial.episodes.last[: len(following)]
-    known = (last >= 0) & (following >= 0)
-    if not known.any():
-        return keys, counts
-    ends = (last[known] << OBSERVATION_BITS) | following[known]
-    return add_up(
-        np.concatenate([keys, ends]),
-        np.concatenate([counts, np.ones(len(ends), np.int64)]),
-    )
-
-
-def _count_ends(
-    last: Ints,
-    following: Ints,
-    new_observation: Ints,
-    new_action: Ints,
-    n_actions: int,
-    rewards: tuple[Ints, Ints, Floats],
-) -> Counts | None:
-    """Count the last rows of the episodes that ended for good; None if there are none."""
-    ended = (last >= 0) & (following >= 0)
-    if not ended.any():
-        return None
-    n_observations = len(new_observation)
-    seen, done = unpacked(last[ended])
-    cells = new_observation[seen] * n_actions + new_action[done]
-    keys, counts = np.unique(
-        cells * n_observations + new_observation[following[ended]], return_counts=True
-    )
-    size = n_observations * n_actions
-    paying, paid = rewards[0] * n_actions + rewards[1], np.clip(rewards[2], 0.0, 1.0)
-    return Counts.from_cells(
-        n_observations,
-        n_actions,
-        np.bincount(cells, minlength=size),
-        (keys, counts),
-        np.bincount(paying, paid, size).astype(np.float64),
-        np.bincount(paying, paid**2, size).astype(np.float64),
-    )
+    n_episodes = len(episodes["first"])
+    ended = np.full(n_episodes, ends == "restart")
+    if not settings.has_episodes:  # blocks of one long episode
+        ended = np.arange(n_episodes) < n_episodes - 1
+    elif settings.columns.terminated is not None:
+        ended = episodes["over"]
+    if n_episodes < 2:
+        return np.full(n_episodes, -1)
+    return np.where(ended, np.roll(episodes["first"], -1), -1)
 
 
 def _sorted(names: list[Any], as_numbers: bool) -> tuple[tuple[Any, ...], Ints]:
@@ -261,7 +205,7 @@ def split_trajectory(
     reward_range = None
     if seen.rewards is not None:
         reward_range = (float(seen.rewards.min()), float(seen.rewards.max()))
-        start, span = _scale(reward_range)
+        start, span = scale(reward_range)
         rewards = np.clip((seen.rewards - start) / span, 0.0, 1.0)
     lengths, final = seen.lengths, seen.final_observations
     if seen.n_episodes == 1:

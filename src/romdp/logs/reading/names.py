@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.logs.reading.columns import Place, kind_of, refuse_missing
 
@@ -23,13 +22,18 @@ class Coded(NamedTuple):
     codes: Ints
     values: Any  # an Arrow array
     used: Ints
-    rows: Ints  # of the first appearance of each
 
     def names(self) -> list[Any]:
         """Return the names in the order of first appearance."""
         import pyarrow as pa
 
         return python_names(self.values.take(pa.array(self.used)))
+
+    def replaced(self, numbers: Ints) -> Ints:
+        """Return a number for every row, given those of the names in use."""
+        table = np.zeros(len(self.values), np.int64)
+        table[self.used] = numbers
+        return table[self.codes]
 
 
 def python_names(array: Any) -> list[Any]:
@@ -44,22 +48,6 @@ def python_names(array: Any) -> list[Any]:
     return names
 
 
-@kernel
-def _first_uses(codes: NDArray[Any], n_values: int) -> tuple[Ints, Ints]:
-    seen = np.zeros(n_values, np.bool_)
-    used = np.empty(n_values, np.int64)
-    rows = np.empty(n_values, np.int64)
-    n_used = 0
-    for row in range(codes.size):
-        code = codes[row]
-        if not seen[code]:
-            seen[code] = True
-            used[n_used] = code
-            rows[n_used] = row
-            n_used += 1
-    return used[:n_used], rows[:n_used]
-
-
 def coded(batch: Any, column: str, place: Place) -> Coded:
     """Read a column of names."""
     import pyarrow as pa
@@ -69,14 +57,15 @@ def coded(batch: Any, column: str, place: Place) -> Coded:
     array = simple_names(array, column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    codes = array.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    used, rows = _first_uses(codes, len(array.dictionary))
-    found = Coded(codes, array.dictionary, used, rows)
-    kind = kind_of(array.dictionary.type)
-    if kind == "real" or array.dictionary.null_count:
-        for i, name in enumerate(found.names()):
+    codes, used = (
+        x.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        for x in (array.indices, array.indices.unique())
+    )
+    found = Coded(codes, array.dictionary, used)
+    if kind_of(array.dictionary.type) == "real" or array.dictionary.null_count:
+        for code, name in zip(used, found.names(), strict=True):
             if name is None or name != name:  # noqa: PLR0124 - not-a-number differs from itself
-                raise place.error(int(rows[i]), column, "the value is missing")
+                raise place.error(int(np.argmax(codes == code)), column, "the value is missing")
     return found
 
 
@@ -133,9 +122,7 @@ class Names:
 
     def encode(self, found: Coded) -> Ints:
         """Return the number of the name in every row."""
-        table = np.zeros(len(found.values), np.int64)
-        table[found.used] = self.add(found.names())
-        return table[found.codes]
+        return found.replaced(self.add(found.names()))
 
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))

@@ -1,4 +1,4 @@
-"""The parts of a source of rows: files, row groups and tables, read batch by batch."""
+"""The parts of a source of rows: files and tables, read batch by batch."""
 
 import contextlib
 import datetime
@@ -45,13 +45,10 @@ class Piece:
         What messages call it.
     n_rows
         How many rows it has; None if only reading tells.
-    first_row
-        How many rows of the same file come before.
     """
 
     label: str
     n_rows: int | None = None
-    first_row: int = 0
 
     @property
     def types(self) -> dict[str, Any]:
@@ -92,10 +89,9 @@ class TablePiece(Piece):
 
 @dataclass(frozen=True)
 class ParquetPiece(Piece):
-    """Some row groups of a Parquet file."""
+    """A Parquet file."""
 
     path: Path = Path()
-    groups: tuple[int, ...] = ()
 
     @property
     def types(self) -> dict[str, Any]:  # noqa: D102
@@ -114,9 +110,7 @@ class ParquetPiece(Piece):
             reading(self.label, "Parquet"),
             pq.ParquetFile(self.path, read_dictionary=text, pre_buffer=True) as file,
         ):
-            yield from file.iter_batches(
-                size, row_groups=list(self.groups), columns=wanted.all, use_threads=False
-            )
+            yield from file.iter_batches(size, columns=wanted.all)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,11 @@
 """Where logged decisions come from: files, folders, globs, tables and Minari datasets.
 
-A source is a list of pieces in the order of their rows. A piece is what one worker reads from its
-beginning to its end: a file, some row groups of a Parquet file, or a table in memory.
+A source is a list of pieces in the order of their rows: files, or a table in memory.
 """
 
 import glob
-import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +32,11 @@ def open_source(data: Any) -> list[Piece]:
         polars frame or anything else that speaks Arrow; a mapping from names to columns.
     """
     if isinstance(data, str | os.PathLike):
-        return [piece for path in _once(_paths(data)) for piece in _file_pieces(path)]
+        return [_file_piece(path) for path in _once(_paths(data))]
     if _is_list_of_paths(data):
         if not data:
             raise InvalidInputError("the list of files is empty; pass at least one")
-        files = _once([path for item in data for path in _paths(item)])
-        return [piece for path in files for piece in _file_pieces(path)]
+        return [_file_piece(path) for path in _once([p for item in data for p in _paths(item)])]
     return [_table_piece(data)]
 
 
@@ -145,7 +142,7 @@ def _suffix(path: Path) -> str | None:
     return next((s for s in SUFFIXES if path.name.lower().endswith(s)), None)
 
 
-def _file_pieces(path: Path) -> Iterable[Piece]:
+def _file_piece(path: Path) -> Piece:
     suffix = _suffix(path)
     try:
         str(path).encode()
@@ -159,10 +156,10 @@ def _file_pieces(path: Path) -> Iterable[Piece]:
         )
     if suffix in _CSV:
         _refuse_binary(path)
-        return [CsvPiece(str(path), path=path)]
+        return CsvPiece(str(path), path=path)
     if suffix in _ARROW:
-        return [ArrowPiece(str(path), _arrow_rows(path), path=path)]
-    return _parquet_pieces(path)
+        return ArrowPiece(str(path), _arrow_rows(path), path=path)
+    return ParquetPiece(str(path), _parquet_rows(path), path=path)
 
 
 def _refuse_binary(path: Path) -> None:
@@ -187,20 +184,11 @@ def _arrow_rows(path: Path) -> int:
         return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
 
 
-def _parquet_pieces(path: Path) -> list[Piece]:
-    """Make one piece of every row group: whoever reads them puts neighbours together."""
+def _parquet_rows(path: Path) -> int:
     import pyarrow.parquet as pq
 
     with reading(str(path), "Parquet"), pq.ParquetFile(path) as file:
-        meta = file.metadata
-        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-    starts = [0, *itertools.accumulate(sizes)][:-1]
-    if not sizes:
-        return [ParquetPiece(str(path), 0, path=path)]
-    return [
-        ParquetPiece(str(path), size, start, path, (i,))
-        for i, (size, start) in enumerate(zip(sizes, starts, strict=True))
-    ]
+        return int(file.metadata.num_rows)
 
 
 def is_minari(data: Any) -> bool:

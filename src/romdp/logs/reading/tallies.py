@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import freeze
-from romdp.data.counts import Counts
 from romdp.data.tally import DENSE_LIMIT
-from romdp.logs.reading.closing import LogCounts
+from romdp.logs.reading.closing import LogCounts, count_cells
+from romdp.logs.reading.names import Floats, Ints
+from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
 from romdp.logs.reading.sources import open_source
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from romdp.logs.reading.stretches import Table
 
 _REWARDS = ("reward_sum", "reward_squares", "reward_min", "reward_max")
 
@@ -67,29 +66,14 @@ def read_counts(data: Any, seed: int = 0) -> LogCounts:
     sizes = (len(names), len(acts))
     first = np.bincount(o, starts, sizes[0]).astype(np.int64)
     reward_range, paid, squares = table.rewards(n)
-    cells = o * sizes[1] + a
-    restarts = _restarts(cells[over], n[over], first, sizes[0], seed)
+    pairs = {"o": o, "a": a, "n": n, "paid": paid, "squares": squares}
+    final = {name: values[over] for name, values in pairs.items()}
+    restarts = _restarts(final, first, sizes, seed)
     moved = o2 >= 0
-    keys = np.concatenate([cells[moved] * sizes[0] + o2[moved], restarts[0]])
-    keys, where = np.unique(keys, return_inverse=True)
-    times = np.bincount(where, np.concatenate([n[moved], restarts[1]]), len(keys))
-    size = sizes[0] * sizes[1]
-    counts = Counts.from_cells(
-        *sizes,
-        np.bincount(cells, n, size).astype(np.int64),
-        (keys, times.astype(np.int64)),
-        np.bincount(cells, paid, size).astype(np.float64),
-        np.bincount(cells, squares, size).astype(np.float64),
-    )
-    ends = None
-    if over.any():
-        ends = Counts.from_cells(
-            *sizes,
-            np.bincount(cells[over], n[over], size).astype(np.int64),
-            restarts,
-            np.bincount(cells[over], paid[over], size).astype(np.float64),
-            np.bincount(cells[over], squares[over], size).astype(np.float64),
-        )
+    moves = {"o": o[moved], "a": a[moved], "next": o2[moved], "n": n[moved]}
+    moves = {name: np.concatenate([moves[name], restarts[name]]) for name in moves}
+    counts = count_cells(sizes, pairs, moves)
+    ends = count_cells(sizes, final, restarts) if over.any() else None
     return LogCounts(
         counts=counts.dense() if sizes[0] ** 2 * sizes[1] <= DENSE_LIMIT else counts,
         held_out=None,
@@ -103,16 +87,23 @@ def read_counts(data: Any, seed: int = 0) -> LogCounts:
     )
 
 
-def _restarts(cells: Ints, n: Ints, starts: Ints, n_observations: int, seed: int) -> Any:
-    """Draw where episodes began again after those that ended in these cells."""
-    if not len(cells) or not starts.sum():
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    rng = np.random.default_rng(seed)
-    used, where = np.unique(cells, return_inverse=True)
-    total = np.bincount(where, n).astype(np.int64)
-    drawn = np.stack([rng.multinomial(k, starts / starts.sum()) for k in total])
-    rows, columns = np.nonzero(drawn)
-    return used[rows] * n_observations + columns, drawn[rows, columns].astype(np.int64)
+def _restarts(final: Table, starts: Ints, sizes: tuple[int, int], seed: int) -> Table:
+    """Draw where episodes began again after those that ended in these rows."""
+    cells, where = np.unique(final["o"] * sizes[1] + final["a"], return_inverse=True)
+    drawn = np.zeros((len(cells), sizes[0]), np.int64)
+    if starts.sum():
+        rng = np.random.default_rng(seed)
+        total = np.bincount(where, final["n"], len(cells)).astype(np.int64)
+        for row, n in zip(drawn, total, strict=True):
+            row[:] = rng.multinomial(n, starts / starts.sum())
+    rows, following = np.nonzero(drawn)
+    left = cells[rows]
+    return {
+        "o": left // sizes[1],
+        "a": left % sizes[1],
+        "next": following,
+        "n": drawn[rows, following],
+    }
 
 
 class _Table:
@@ -120,8 +111,6 @@ class _Table:
 
     def __init__(self, data: Any) -> None:
         import pyarrow as pa
-
-        from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
 
         pieces = open_source(data)
         self.label = pieces[0].label
