@@ -115,24 +115,24 @@ def many_results(path, n_seeds, n_observations=30):
     return Results(directory, tuple(records), (), ())
 
 
-def test_the_page_of_ten_thousand_runs_has_a_bounded_size(tmp_path):
-    results = many_results(tmp_path / "runs", 1000)
-    assert len(results.records) == 10_000
-    wanted = "ucrl2-random-romdp-Y40-s777"
+def test_the_page_of_thousands_of_runs_has_a_bounded_size(tmp_path):
+    results = many_results(tmp_path / "runs", 200)
+    assert len(results.records) == 2_000
+    wanted = "ucrl2-random-romdp-Y40-s177"
     page = report_page(results, summarise(results.directory), [wanted])
-    assert len(page.encode()) < 10e6
+    assert len(page.encode()) < 9e6
     data = data_of(page)
-    assert data["nRuns"] == 10_000
+    assert data["nRuns"] == 2_000
     told = {(run["agent"], run["panel"], run["seed"]) for run in data["runs"]}
-    assert (2, 1, 777) in told
+    assert (2, 1, 177) in told
     typical_seeds = {(s["agent"], s["panel"], s["example"]["seed"]) for s in data["series"]}
     assert typical_seeds <= told
     for series in data["series"]:
-        assert series["nRuns"] == 1000
+        assert series["nRuns"] == 200
         assert len(series["seeds"]) == 30
-    assert f"{len(data['runs'])} of 10,000 runs" in page
-    with pytest.raises(InvalidInputError, match="did you mean 'ucrl2-random-romdp-Y40-s77"):
-        report_page(results, summarise(results.directory), ["ucrl2-random-romdp-Y40-s7777"])
+    assert f"{len(data['runs'])} of 2,000 runs" in page
+    with pytest.raises(InvalidInputError, match="did you mean 'ucrl2-random-romdp-Y40-s17"):
+        report_page(results, summarise(results.directory), ["ucrl2-random-romdp-Y40-s1777"])
 
 
 def test_a_page_that_cannot_be_written(run_directory, tmp_path):

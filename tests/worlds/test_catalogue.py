@@ -186,7 +186,7 @@ def test_a_grid_is_played_as_it_is_shown(name):
 
 def test_patients_are_treated():
     env = gymnasium.make("Sepsis/ICU-Sepsis-v2")
-    run = romdp.play(romdp.LCPSRL(), env, 400, seed=0)
+    run = romdp.play(romdp.LCPSRL(), env, 150, seed=0)
     assert len(run.returns) > 10
     assert set(np.unique(run.returns["return"])) <= {0.0, 1.0}
     assert 0.0 <= run.success_rate <= 1.0

@@ -36,6 +36,7 @@ from romdp.core.errors import (
 
 _HEADER = "romdp"  # the entry of an .npz file that says what it is
 _CHECKSUM = "sha256"
+_PIECE = 2**20  # bytes that are read at once
 
 # What zipfile and numpy raise on damaged bytes; RuntimeError: a flipped bit says "encrypted", or
 # JSON that is nested too deeply.
@@ -389,13 +390,19 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
             (1, 0): npy.read_array_header_1_0,
             (2, 0): npy.read_array_header_2_0,
         }[npy.read_magic(file)]
-        shape, _, dtype = read_header(file)
+        shape, by_columns, dtype = read_header(file)
         if dtype.hasobject or min(shape, default=0) < 0:
             raise ValueError("not an array of plain numbers")
-        if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
+        size = member.file_size - file.tell()
+        if math.prod(shape) * dtype.itemsize != size:
             raise ValueError("the size of an array is not what its header says")
-    with archive.open(member) as file:
-        return np.asanyarray(npy.read_array(file, allow_pickle=False))
+        content, filled = bytearray(size), 0
+        while piece := file.read(_PIECE):
+            content[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        if filled != size:
+            raise ValueError("an array ends early")
+    return np.ndarray(shape, dtype, content, order="F" if by_columns else "C")
 
 
 def read_model(path: PathLike, kind: str, version: int, build: Callable[..., _Model]) -> _Model:
