@@ -15,7 +15,7 @@ from romdp.data.trajectory import Trajectory
 from romdp.logs import Columns, count_logs, fit
 from romdp.logs.comparing import Laws
 from romdp.logs.model.draws import Draws, World, _drawn_towards
-from romdp.logs.model.safety import behaviour, habits, improve, judge, likeliest
+from romdp.logs.model.safety import behaviour, improve, judge, likeliest
 from romdp.logs.parting import _part_by_habit, doubts, part
 
 NAMES = {"episode": "walk", "terminated": "over"}
@@ -105,9 +105,10 @@ def test_the_policy_behind_the_log_comes_from_propensities():
     log = walk(300, 2, right=0.7)
     columns = Columns("place", "step", "paid", "walk", None, "over", "chance")
     counted = count_logs(log, columns, holdout=0.3)
-    chances = behaviour(counted.total, counted.inverse_propensities)
+    visits = counted.total.visits
+    chances = behaviour(visits, visits, counted.inverse_propensities)
     np.testing.assert_allclose(chances, [[0.3, 0.7]] * GOAL)
-    guessed = behaviour(counted.total)
+    guessed = behaviour(visits, visits)
     assert not np.allclose(guessed, chances, atol=1e-3)
     assert np.abs(guessed - chances).max() < 0.2
     model = fit(log, "place", "step", "paid", **NAMES, propensity="chance", holdout=0)
@@ -354,17 +355,19 @@ def test_habits_of_a_logger_are_learned_from_all_states():
     favourite = rng.integers(3, size=300)
     greedy = np.where(np.eye(3)[favourite] > 0, 0.8, 0.1)
     few = np.stack([rng.multinomial(4, row) for row in greedy])
-    found = habits(few)
+    found = behaviour(few, few)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     raw = few / 4.0
     assert np.abs(found - greedy).mean() < 0.5 * np.abs(raw - greedy).mean()
     even = np.stack([rng.multinomial(4, np.full(3, 1 / 3)) for _ in range(300)])
-    assert np.abs(habits(even) - 1 / 3).max() < 0.1  # four standard errors of the overall shares
+    assert (
+        np.abs(behaviour(even, even) - 1 / 3).max() < 0.1
+    )  # four standard errors of the overall shares
     chosen = np.eye(3, dtype=int)[even.argmax(axis=1)].T @ even  # states by what was done there
-    assert np.abs(habits(chosen) - 1 / 3).max() > 0.2
-    np.testing.assert_allclose(habits(chosen, even), np.tile(even.mean(axis=0) / 4, (3, 1)))
+    assert np.abs(behaviour(chosen, chosen) - 1 / 3).max() > 0.2
+    np.testing.assert_allclose(behaviour(chosen, even), np.tile(even.mean(axis=0) / 4, (3, 1)))
     soft = rng.dirichlet(np.full(3, 2.0), size=300)
     many = np.stack([rng.multinomial(400, row) for row in soft])
-    assert np.abs(habits(many) - soft).max() < 0.1  # four standard errors of 400 draws
+    assert np.abs(behaviour(many, many) - soft).max() < 0.1  # four standard errors of 400 draws
     never = np.array([[3, 0, 1], [2, 0, 0]])
-    assert (habits(never)[:, 1] == 0).all()
+    assert (behaviour(never, never)[:, 1] == 0).all()

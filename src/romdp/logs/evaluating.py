@@ -129,7 +129,7 @@ def evaluate(
     ----------
     data, observation, action, reward, episode, order, terminated, propensity
         The log and its columns, as for `romdp.fit`. Without propensities, the policy behind the
-        log is estimated from how often it chose each action.
+        log is estimated from what it did, in all states together.
     policy
         A model (what its ``act`` recommends); a `romdp.playing.Policy` or anything else with an
         ``act`` that takes an observation; a mapping from observations to actions; or an array, if
@@ -202,7 +202,8 @@ def evaluate(
         acted = total.group(partition)
         base = log.propensities
         if base is None:
-            base = behaviour(acted)[labels[held.observations], held.actions]
+            base = behaviour(acted.visits, total.visits)
+            base = base[labels[held.observations], held.actions]
         ratio = chances[held.observations, held.actions] / base
         s = labels[held.observations]
         weights = episodes.products(ratio)

@@ -72,27 +72,8 @@ class Safety:
     missing: str = ""
 
 
-def behaviour(counts: Counts, inverse: Floats | None = None) -> Floats:
-    """Estimate the probabilities with which the log chose its actions, for every row of counts.
-
-    Parameters
-    ----------
-    counts
-        Counts of observations or of groups of them.
-    inverse
-        Sums of 1 / propensity over the steps of each pair, if propensities are known. A pair's
-        probability is then its visits divided by that sum.
-    """
-    chances = counts.visits.astype(np.float64)
-    if inverse is not None:
-        chances = np.divide(chances, inverse, out=np.zeros_like(chances), where=inverse > 0)
-    totals = chances.sum(axis=1, keepdims=True)
-    even = np.full(chances.shape, 1.0 / chances.shape[1])
-    return np.where(totals > 0, chances / np.where(totals > 0, totals, 1.0), even)
-
-
-def habits(visits: Ints, observed: Ints | None = None) -> Floats:
-    """Estimate how the log chose its actions, also in states that it hardly visited.
+def behaviour(visits: Ints, observed: Ints, inverse: Floats | None = None) -> Floats:
+    """Estimate the probabilities with which the log chose its actions, state by state.
 
     Parameters
     ----------
@@ -101,6 +82,10 @@ def habits(visits: Ints, observed: Ints | None = None) -> Floats:
     observed
         Visits of every observation and action. They tell whether the choice depends on what was
         seen at all: states do not, since what was done decided which observations are together.
+    inverse
+        Sums of 1 / propensity over the steps of each state and action, if propensities are known.
+        A pair's probability is then its visits divided by that sum, and nothing is guessed, except
+        that every action is equally likely where there were no steps.
 
     Notes
     -----
@@ -111,11 +96,16 @@ def habits(visits: Ints, observed: Ints | None = None) -> Floats:
     neither makes what was done at the observations clearly more probable than the usual mixture
     everywhere, that is the policy.
     """
+    if inverse is not None:
+        chances = np.divide(visits, inverse, out=np.zeros(visits.shape), where=inverse > 0)
+        chances[chances.sum(axis=1) == 0] = 1.0
+        shares: Floats = chances / chances.sum(axis=1, keepdims=True)
+        return shares
     n = visits.astype(np.float64)
     usual = n.sum(axis=0) / n.sum()
     used = usual > 0
     usual, n = usual[used], n[:, used]
-    seen = n if observed is None else observed[:, used].astype(np.float64)
+    seen = observed[:, used].astype(np.float64)
     everywhere = float((seen @ np.log(usual)).sum())
     _, by_spread, _, by_share = _fit_habits(seen, usual)
     spread, varying, share, favouring = _fit_habits(n, usual)
@@ -208,9 +198,7 @@ def judge(
         total = np.zeros(grouped.visits.shape)
         np.add.at(total, partition.labels[placed], inverse[placed])
         inverse = total
-    baseline = (
-        habits(grouped.visits, counts.visits) if inverse is None else behaviour(grouped, inverse)
-    )
+    baseline = behaviour(grouped.visits, counts.visits, inverse)
     return make_safe(draws, baseline, grouped.visits, generator(seed, _STREAM))
 
 
@@ -222,7 +210,7 @@ def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Gener
     draws
         Draws worlds.
     baseline
-        The log's own policy on the hidden states; see `habits`.
+        The log's own policy on the hidden states; see `behaviour`.
     visits
         Visits of every hidden state and action.
     rng
