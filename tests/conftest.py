@@ -25,18 +25,30 @@ SLOW = {
 # Of two workers one begins with the docs and the other with kernels that the docs do not use, so
 # that a fresh clone compiles each kernel once. Files that take long come next, lest one worker
 # waits for the other at the end.
-FIRST = ("test_docs.py", "planning", "exact", "test_scripts.py", "cli", "playing", "logs")
+FIRST = (
+    *("test_docs.py", "planning", "clustering", "exact", "test_scripts.py"),
+    *("cli", "playing", "logs"),
+)
+TOGETHER = {"clustering"}  # its files share kernels, so one worker runs them all
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave what is slow out of `make quick`, and begin with what takes longest."""
     for item in items:
-        if "tests" in item.path.parts and SLOW & {item.path.parent.name, item.path.name}:
+        places = _places(item)
+        if SLOW & set(places):
             item.add_marker(pytest.mark.slow)
+        unit = next((place for place in places if place in TOGETHER), str(item.path))
+        item.add_marker(pytest.mark.xdist_group(unit))
     items.sort(key=_turn)
 
 
+def _places(item: pytest.Item) -> list[str]:
+    """Name the file of a test and, among the tests, its folder."""
+    return [item.path.name] + ([item.path.parent.name] if "tests" in item.path.parts else [])
+
+
 def _turn(item: pytest.Item) -> int:
-    places = [item.path.name] + ([item.path.parent.name] if "tests" in item.path.parts else [])
-    return min((FIRST.index(place) for place in places if place in FIRST), default=len(FIRST))
+    turns = [FIRST.index(place) for place in _places(item) if place in FIRST]
+    return min(turns, default=len(FIRST))
