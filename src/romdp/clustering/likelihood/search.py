@@ -284,7 +284,8 @@ class Search:
         so are all that they lead to or are reached from, are not tried again.
         """
         blocks = add_slot(start.blocks)
-        fewer = all_fewer(start.rule, blocks, start.n_groups + 1)
+        rule = self._rule_of_one_more(start, blocks)
+        fewer = all_fewer(rule, blocks, start.n_groups + 1)
         cut = []
         groups = range(start.n_groups)
         if tried is not None and start.n_groups > LARGE:
@@ -292,29 +293,36 @@ class Search:
         for group in groups:
             if blocks.size.size > self.max_groups:
                 break
-            rise = split_group(self.links, self.law, start.rule, blocks, group, self.rng, fewer)
+            rise = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
             if rise > _RISE:
                 cut.append(group)
                 blocks = add_slot(blocks)
-                fewer = all_fewer(start.rule, blocks, blocks.size.size)
+                fewer = all_fewer(rule, blocks, blocks.size.size)
             elif rise > -np.inf:
                 unsplit(self.links, self.law, blocks, group)
         lead = np.where(np.isin(start.labels, cut), 0.0, start.lead)
-        return replace(self._scored(drop_slot(blocks), start.rule), lead=lead)
+        return replace(self._scored(drop_slot(blocks), rule), lead=lead)
+
+    def _rule_of_one_more(self, start: Grouping, larger: Blocks) -> Rule:
+        """Return the rule by which to judge a split, given the blocks with an empty group more.
+
+        Where moves are certain, alpha is as low as the number of groups allows. Under that of the
+        groups before the split, which is higher, a split that is worth its price may look too dear.
+        """
+        return best_rule(self.rules, larger, start.rule)[0]
 
     def grow(self, start: Grouping) -> Grouping:
         """Split the one group whose split raises the score most, or lowers it least."""
         rises = np.full(start.n_groups, -np.inf)
         best = add_slot(start.blocks)
-        fewer = all_fewer(start.rule, best, start.n_groups + 1)
+        rule = self._rule_of_one_more(start, best)
+        fewer = all_fewer(rule, best, start.n_groups + 1)
         for group in range(start.n_groups):
             blocks = add_slot(start.blocks)
-            rises[group] = split_group(
-                self.links, self.law, start.rule, blocks, group, self.rng, fewer
-            )
+            rises[group] = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
             if rises[group] > rises[:group].max(initial=-np.inf):
                 best = blocks
-        return start if np.isneginf(rises).all() else self._scored(best, start.rule)
+        return start if np.isneginf(rises).all() else self._scored(best, rule)
 
     def polish(self, start: Grouping, most_rounds: int = _ROUNDS) -> Grouping:
         """Merge, climb and split until the score no longer rises, or so many times."""
