@@ -15,6 +15,7 @@ from romdp.clustering.likelihood.search import Search, _log_placings
 from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.worlds.named import combination_lock
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import simulate
 
@@ -53,6 +54,20 @@ def test_steps_do_not_change_what_they_start_from(counts):
         np.testing.assert_array_equal(start.blocks.moves, moves)
     search.margins(start)
     np.testing.assert_array_equal(start.blocks.moves, moves)
+
+
+def test_a_split_is_judged_by_the_rule_of_one_more_group():
+    """Under the rule of the groups before it, whose alpha is higher, this split costs 2.4."""
+    lock = combination_lock(4, 3, 24, seed=0)
+    counts = Counts.from_trajectory(simulate(lock, "uniform", 400, seed=0))
+    met = counts.met()
+    dials = lock.labels[met]
+    search = search_of(counts.restrict(met))
+    merged = search.grouping(np.minimum(dials, 2), 3)  # the last two as one
+    split = search.split(merged)
+    assert split.rule.alpha < merged.rule.alpha
+    assert split.score > merged.score + 4.0
+    assert Partition(split.labels) == Partition(dials)
 
 
 def test_climbing_and_polishing_never_lower_the_score(counts):

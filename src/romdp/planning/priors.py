@@ -21,7 +21,8 @@ _FIRST_WEIGHT = 0.1  # as long as no pair was tried twice
 _OWN_NOISE = 2.0  # visits after which a pair's own noise counts as much as that of all pairs
 _LEAST_BETA, _MOST_BETA = 0.05, 2.0  # weight of the prior of a reward that is 0 or 1
 _CURIOUS = 0.01  # what a first try is worth, in spreads of the rewards
-_PSEUDO = 4.0  # pairs with uniform means that are assumed where rewards are 0 or 1
+_PSEUDO = 16.0  # pairs with uniform means that are assumed where rewards are 0 or 1: what a few
+# states have paid is no proof that the next one pays as little
 _ROUNDING = 1e-12
 
 
