@@ -3,9 +3,10 @@
     python benchmarks/likelihood_agents.py PART [--seeds N] [--first SEED]
         [--observations Y ...] [--agents NAME ...]
 
-PART: main (random ROMDPs, Y from 10 to 3,000), psrl (PSRL on the observations at Y = 300 and
-1,000, where a run takes minutes; and with the shorter epochs of LC-PSRL at 30 and 100), harder
-(more hidden states, named worlds, near-identical states, unequal emission, no structure).
+PART: priors (learned against fixed priors, Y = 30 and 100), main (random ROMDPs, Y from 10 to
+3,000), psrl (PSRL on the observations at Y = 300 and 1,000, where a run takes minutes; and with the
+shorter epochs of LC-PSRL at 30 and 100), harder (more hidden states, named worlds, near-identical
+states, unequal emission, no structure).
 """
 
 import argparse
@@ -27,15 +28,18 @@ SCALE = 0.1
 
 def make_agent(name: str, world: romdp.ROMDP) -> romdp.Agent:
     """Make an agent by its name on the command line."""
-    sets = Hoeffding(SCALE)
+    sets, fixed = Hoeffding(SCALE), romdp.Posterior(1.0, "beta")
+    sampling = romdp.Oracle(world.labels, "posterior")
     makers = {
         "ucrl2": lambda: romdp.UCRL2(sets),
         "psrl": romdp.PSRL,
         "psrl-frequent": lambda: replace(romdp.PSRL(), stopping=romdp.Doubling.frequent()),
         "oracle": lambda: romdp.Oracle(world.labels, confidence=sets),
-        "oracle-psrl": lambda: romdp.Oracle(world.labels, "posterior"),
+        "oracle-psrl": lambda: sampling,
+        "oracle-psrl-fixed": lambda: replace(sampling, planner=fixed),
         "lc-ucrl": lambda: romdp.LCUCRL(sets),
         "lc-psrl": romdp.LCPSRL,
+        "lc-psrl-fixed": lambda: replace(romdp.LCPSRL(), planner=fixed),
         "sl-ucrl": lambda: romdp.SLUCRL(world.n_states, sets),
     }
     return makers[name]()
@@ -107,7 +111,10 @@ def cases(part: str, seeds: range) -> list[dict[str, Any]]:
     """List the cases of a part."""
     steps = 10**6
     grouping = ["lc-ucrl", "oracle", "lc-psrl", "oracle-psrl"]
-    if part == "main":
+    if part == "priors":
+        fixed = ["lc-psrl-fixed", "oracle-psrl-fixed"]
+        plan = [("random", y, ["lc-psrl", "oracle-psrl", *fixed]) for y in (30, 100)]
+    elif part == "main":
         plan = [("random", y, grouping) for y in (10, 30, 100, 300, 1000, 3000)]
         plan += [("random", y, ["ucrl2"]) for y in (10, 30, 100, 300, 1000)]
         plan += [("random", y, ["sl-ucrl"]) for y in (10, 30, 100)]
@@ -148,6 +155,7 @@ def table(rows: list[dict[str, Any]]) -> None:
         for agent in dict.fromkeys(row["agent"] for row in here):
             mine = sorted((r for r in here if r["agent"] == agent), key=lambda r: r["seed"])
             told = "oracle-psrl" if "psrl" in agent else "oracle"
+            told += "-fixed" if agent.endswith("-fixed") else ""
             base = {r["seed"]: r["pseudo_regret"] for r in here if r["agent"] == told}
             pairs = [(r["pseudo_regret"], base[r["seed"]]) for r in mine if r["seed"] in base]
             relative = ""
