@@ -1,6 +1,6 @@
 """Singletons, Known, the ways to combine clusterers, and the evidence they read."""
 
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -44,6 +44,15 @@ class Says:
 def test_singletons_are_the_identity():
     for previous in (Partition.trivial(4), Partition.singletons(4), Partition.unseen(4)):
         assert Singletons().regroup(evidence(), previous, RNG) == Partition.singletons(4)
+
+
+@pytest.mark.parametrize(("n_met", "n_groups"), [(0, 512), (256, 512), (257, 1024), (3000, 5000)])
+def test_singletons_leave_out_what_is_far_beyond_what_was_met(n_met, n_groups):
+    met = replace(evidence(), n_met=n_met)
+    found = Singletons().regroup(met, Partition.singletons(5000), RNG)
+    expected = np.where(np.arange(5000) < n_groups, np.arange(5000), -1)
+    np.testing.assert_array_equal(found.labels, expected)
+    assert Singletons().regroup(met, found, RNG) is found
 
 
 def test_known_is_what_it_was_told():

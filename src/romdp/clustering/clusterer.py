@@ -15,6 +15,7 @@ from romdp.data.triples import Triples
 
 _BLIND_VISITS, _BLIND_SHARE = 50, 0.25  # visits without a group: at least, for each with one
 _LITTLE_SEEN = 6  # steps for each observation: before, a clusterer may be asked more often
+_AT_LEAST = 512  # observations up to which `Singletons` does not ask how many were met
 
 
 @dataclass(frozen=True)
@@ -96,17 +97,26 @@ def _check_size(what: str, size: int, grouping: Partition) -> None:
 
 @dataclass(frozen=True)
 class Singletons:
-    """Every observation is a group of its own: UCRL2 and PSRL."""
+    """Every observation is a group of its own: UCRL2 and PSRL.
+
+    Where there may be many more observations than were met so far, those whose numbers are far
+    beyond have no group yet: thinking takes time in proportion to what was met.
+    """
 
     needs = frozenset[str]()
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Return the identity."""
-        if previous.is_identity:
+        """Return the identity, or as much of it as is needed now."""
+        n_observations = size = previous.n_observations
+        if evidence.n_met is not None:
+            size = min(n_observations, max(_AT_LEAST, 1 << (2 * evidence.n_met - 1).bit_length()))
+        if previous.n_clusters == size and (previous.labels[:size] == np.arange(size)).all():
             return previous
-        return Partition.singletons(previous.n_observations)
+        labels = np.arange(n_observations)
+        labels[size:] = -1
+        return Partition(labels)
 
 
 @dataclass(frozen=True, init=False)
