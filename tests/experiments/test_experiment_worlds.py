@@ -10,6 +10,7 @@ from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
 from romdp.experiments.specification import Experiment
 from romdp.experiments.summary import format_summary
+from romdp.experiments.tables import read_runs
 from romdp.experiments.worlds import (
     EnvironmentWorld,
     FileWorld,
@@ -99,6 +100,19 @@ def test_agents_and_baselines_are_compared_by_their_returns(tmp_path):
     table = romdp.load_runs(tmp_path / "lake")
     assert set(table["agent"].to_pylist()) == {"psrl", "q-learning"}
     assert len(set(table["seed"].to_pylist())) == 2
+    returns = romdp.load_runs(tmp_path / "lake", "returns").to_pandas()
+    assert [*returns] == ["agent", "world", "n_observations", "seed", "step", "return", "length"]
+    for row in read_runs(directory).rows:
+        mine = returns[(returns.agent == row.run.agent) & (returns.seed == row.run.replicate)]
+        assert len(mine) == row.facts["episodes"]["number"]
+        late = mine[mine.step > 240]  # the last fifth
+        assert late["return"].mean() == pytest.approx(row.facts["episodes"]["mean_return"])
+        assert (mine.length.cumsum() == mine.step).all()
+    (shard,) = (tmp_path / "lake" / "tables").glob("returns-*")
+    shard.unlink()
+    assert len(read_runs(directory).damaged) == 4
+    with pytest.raises(InvalidInputError, match="returns"):
+        romdp.load_runs(tmp_path / "lake", "groups")
     page = write_report(read_results(tmp_path / "lake")).read_text(encoding="utf-8")
     assert "success rate [95%]" in page
     assert "Objective: episodic." in page

@@ -10,7 +10,7 @@ from experiment_cases import lose, small, tables
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.running import run_experiment
-from romdp.experiments.tables import KINDS, load_runs, read_runs
+from romdp.experiments.tables import load_runs, read_runs
 from romdp.experiments.watching import Watcher
 
 
@@ -53,7 +53,7 @@ def shard(directory, kind):
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["figures", "epochs", "groups"])
 def test_one_flipped_bit_in_a_shard_is_noticed(copy, reference, kind):
     path = shard(copy, kind)
     content = bytearray(path.read_bytes())
@@ -68,7 +68,7 @@ def test_one_flipped_bit_in_a_shard_is_noticed(copy, reference, kind):
     assert_healed(copy, reference, copy.experiment.runs)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["figures", "epochs", "groups"])
 def test_a_lost_shard_is_noticed(copy, reference, kind):
     shard(copy, kind).unlink()
     assert len(read_runs(copy).damaged) == 8
@@ -183,3 +183,11 @@ def test_many_shards(reference, tmp_path, monkeypatch):
     before = tables(directory.path)
     run_experiment(directory)
     assert {name for name in before if tables(directory.path)[name] != before[name]} == {path.name}
+
+
+def test_a_directory_from_before_returns_were_kept_can_be_read_and_resumed(copy, reference):
+    execute(copy, "ALTER TABLE waiting DROP COLUMN returns")
+    assert load_runs(copy.path).equals(load_runs(reference.path))
+    assert load_runs(copy.path, "returns").num_rows == 0
+    shard(copy, "epochs").unlink()
+    assert_healed(copy, reference, copy.experiment.runs)

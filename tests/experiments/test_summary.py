@@ -297,6 +297,9 @@ def test_joined_tables_name_their_runs_and_make_the_same_bytes(played, kind):
     assert to_parquet(two(kind, romdp.play(romdp.LCPSRL(), WORLD, STEPS, seed=0))) == content
     read = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read()
     assert read.schema.names == schema(kind, joined=True).names
+    if kind == "returns":  # none in a world without episodes
+        assert read.num_rows == 0
+        return
     assert set(read["run"].to_pylist()) == {3, 8}
     assert set(read["seed"].to_pylist()) == {4, 5}
     assert set(read["agent"].to_pylist()) == {"lc-psrl"}

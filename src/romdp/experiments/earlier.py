@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import StorageError
 from romdp.core.storage import read_json
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.index import ENVIRONMENT, FACTS, KINDS, Contents, Row
+from romdp.experiments.index import ENVIRONMENT, FACTS, KINDS, RETURNS, Contents, Row
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import slope
 from romdp.experiments.tables import StoredRuns, join, pack, pack_groupings, schema, unpack
@@ -81,6 +81,9 @@ def read_tables(
     """Read the tables of one run and give them the columns that they have today."""
     tables = {}
     for kind in kinds:
+        if kind == RETURNS:  # nobody kept them
+            tables[kind] = schema(kind).empty_table()
+            continue
         path = folder / f"{run.id}{_ENDINGS[kind]}"
         names = _GROUPS if kind == "groups" else schema(kind).names
         columns = _read_columns(path, names)
@@ -149,7 +152,7 @@ def _problem(
             return "its epochs do not follow each other"
         if len(ends) and ends[-1] != grid[-1]:
             return "its epochs do not end with the run"
-    else:
+    elif kind == "groups":
         labels = table["labels"].combine_chunks().flatten().to_numpy()
         if len(table) < 2 or (np.diff(columns["epoch"]) < 0).any():
             return "its groupings are not in order"

@@ -25,8 +25,9 @@ from romdp.experiments.specification import RunSpec
 FILE = "runs.sqlite"
 """The name of the file in a run directory."""
 
-KINDS = ("figures", "epochs", "groups")
-"""The three tables of a run."""
+RETURNS = "returns"
+KINDS = ("figures", "epochs", "groups", RETURNS)
+"""The tables of a run; only a run with episodes has returns."""
 
 MOST_GROUPINGS = 202
 """How many groupings of a run are kept: the first, the last and 200 between them."""
@@ -53,7 +54,7 @@ CREATE TABLE runs (
     resumed INTEGER, environment INTEGER, error TEXT, seal TEXT
 );
 CREATE TABLE waiting (number INTEGER PRIMARY KEY,
-    figures BLOB, epochs BLOB, groups BLOB, seal TEXT);
+    figures BLOB, epochs BLOB, groups BLOB, returns BLOB, seal TEXT);
 CREATE TABLE shards (file TEXT PRIMARY KEY, block INTEGER, kind TEXT, sha256 TEXT, used INTEGER);
 """
 
@@ -134,6 +135,13 @@ class Index:
                 # last few runs, which are repeated.
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._make_room_for_returns()
+
+    def _make_room_for_returns(self) -> None:
+        """Add the column that indices had not at first; those of before stay readable."""
+        columns = [row[1] for row in self._connection.execute("PRAGMA table_info(waiting)")]
+        if columns and RETURNS not in columns:
+            self._connection.execute(f"ALTER TABLE waiting ADD COLUMN {RETURNS} BLOB")
 
     @staticmethod
     def create(path: Path, about: Mapping[str, str]) -> None:
@@ -241,7 +249,8 @@ class Index:
             figures = [_stored(facts[name]) for name in (*FIGURES, *FACTS)]
             self._put(number, ["finished", *figures, environment, None], content)
             connection.execute(
-                "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?)",
+                f"INSERT OR REPLACE INTO waiting (number, {', '.join(KINDS)}, seal) "
+                f"VALUES ({', '.join('?' * (len(KINDS) + 2))})",
                 (number, *blobs, _seal_blobs(blobs)),
             )
 

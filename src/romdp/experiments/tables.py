@@ -1,10 +1,11 @@
 """The tables of finished runs: packed by workers, joined into shards, read and verified.
 
-A run has three tables: its figures, its epochs and its groupings. The table of groupings has one
-row per grouping; the row of epoch 0 holds the true hidden states. A worker packs the tables of
-its run. Later the tables of a block of about a thousand runs are joined into three shards, with
-columns before them that say which run a row belongs to. A shard is named by a hash of its content,
-so that the same runs give the same files, in whatever order and wherever they were done.
+A run has tables of its figures, its epochs, its groupings and, where it has episodes, their
+returns. The table of groupings has one row per grouping; the row of epoch 0 holds the true hidden
+states. A worker packs the tables of its run. Later the tables of a block of about a thousand runs
+are joined into one shard each, with columns before them that say which run a row belongs to. A
+shard is named by a hash of its content, so that the same runs give the same files, in whatever
+order and wherever they were done.
 """
 
 import hashlib
@@ -14,15 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
 from romdp.core.storage import write_bytes
+from romdp.core.validation import choice
 from romdp.experiments.directory import RunDirectory, delete_checkpoint
-from romdp.experiments.index import KINDS, MOST_GROUPINGS, Contents, Index, Row, Shard
+from romdp.experiments.index import KINDS, MOST_GROUPINGS, RETURNS, Contents, Index, Row, Shard
 from romdp.experiments.specification import RunSpec
 from romdp.playing.run import Run
 
@@ -53,11 +55,13 @@ _COLUMNS = {
         "sweeps": "int64",
     },
     "groups": {"epoch": "int64", "step": "int64", "labels": "labels"},
+    RETURNS: {"step": "int64", "return": "double", "length": "int64"},
 }
-_LOADED = (
-    *("agent", "world", "n_observations", "seed"),
-    *("step", "regret", "pseudo_regret", "n_clusters"),
-)
+_NAMED = ("agent", "world", "n_observations", "seed")
+_LOADED = {
+    "figures": (*_NAMED, "step", "regret", "pseudo_regret", "n_clusters"),
+    RETURNS: (*_NAMED, *_COLUMNS[RETURNS]),
+}
 
 
 @cache
@@ -73,7 +77,7 @@ def schema(kind: str, joined: bool = False) -> "pyarrow.Schema":
 
 
 def pack_tables(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, bytes]:
-    """Return the three tables of a run, each as bytes in Arrow's stream format."""
+    """Return the tables of a run, each as bytes in Arrow's stream format."""
     starts = run.epochs.start
     if len(starts):
         n_clusters = run.epochs.n_clusters[np.searchsorted(starts, run.steps - 1, "right") - 1]
@@ -99,6 +103,7 @@ def pack_tables(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, bytes]:
             np.concatenate(([0], starts[epochs - 1] if len(starts) else np.zeros_like(epochs))),
             np.stack([hidden_states, *(partition.labels for _, partition in groupings)]),
         ),
+        RETURNS: pack(RETURNS, {name: run.returns[name] for name in _COLUMNS[RETURNS]}),
     }
 
 
@@ -206,20 +211,25 @@ class StoredRuns:
     damaged: Mapping[RunSpec, str]
 
 
-def load_runs(directory: str | os.PathLike[str]) -> "pyarrow.Table":
-    """Read the figures of all finished runs of a run directory.
+def load_runs(
+    directory: str | os.PathLike[str], table: Literal["figures", "returns"] = "figures"
+) -> "pyarrow.Table":
+    """Read the figures of all finished runs of a run directory, or the returns of their episodes.
 
     Parameters
     ----------
     directory
         What ``romdp compare`` wrote, finished or not; version 0.1's directories are read too.
+    table
+        ``"figures"``, or ``"returns"`` for the episodes of runs in Gymnasium environments.
 
     Returns
     -------
     pyarrow.Table
         One row per run and stored step, with the columns agent, world, n_observations, seed, step,
-        regret, pseudo_regret and n_clusters. Runs that are missing, failed or damaged are left
-        out. ``load_runs(directory).to_pandas()`` gives a pandas frame.
+        regret, pseudo_regret and n_clusters. Of returns, one row per run and finished episode, with
+        step, return and length after the first four. Runs that are missing, failed or damaged are
+        left out. ``load_runs(directory).to_pandas()`` gives a pandas frame.
 
     Raises
     ------
@@ -229,8 +239,9 @@ def load_runs(directory: str | os.PathLike[str]) -> "pyarrow.Table":
     if not Path(directory).is_dir():
         problem = "is a file" if Path(directory).exists() else "does not exist"
         raise StorageError(f"{directory} {problem}; pass the directory that `romdp compare` wrote")
-    stored = read_runs(RunDirectory.open(directory), ("figures",))
-    return stored.tables["figures"].select(_LOADED).combine_chunks()
+    choice(table, "table", tuple(_LOADED))
+    stored = read_runs(RunDirectory.open(directory), (table,))
+    return stored.tables[table].select(_LOADED[table]).combine_chunks()
 
 
 def read_runs(directory: RunDirectory, kinds: Sequence[str] = KINDS) -> StoredRuns:
@@ -280,13 +291,15 @@ def _read_block(
             except StorageError as error:
                 damaged[number] = str(error)
         table = join(kind, list(read), [runs[n] for n in read], list(read.values()))
-        if stored:
+        # Where no run of a block has episodes there is no shard of returns.
+        if stored and (kind != RETURNS or (block, kind) in contents.shards):
             try:
                 shard = _read_shard(directory, contents, block, kind)
                 shard = shard.filter(pyarrow.array(np.isin(shard["run"].to_numpy(), stored)))
                 table = pyarrow.concat_tables([table, shard])
-                # A run may have no epochs; figures and groupings it must have.
-                lost = set() if kind == "epochs" else set(stored) - set(shard["run"].to_pylist())
+                # A run may have no epochs and no returns; figures and groupings it must have.
+                must = kind not in ("epochs", RETURNS)
+                lost = set(stored) - set(shard["run"].to_pylist()) if must else set()
                 damaged |= dict.fromkeys(lost, f"its {kind} are missing")
             except StorageError as error:
                 damaged |= dict.fromkeys(stored, str(error))
@@ -392,6 +405,8 @@ class Writer:
         tables, damaged = _read_block(self._directory, self._index, contents, block, KINDS)
         shards = []
         for kind, table in tables.items():
+            if kind == RETURNS and table.num_rows == 0:
+                continue
             content = to_parquet(table)
             digest = hashlib.sha256(content).hexdigest()
             shards.append(Shard(f"{kind}-{block:05}-{digest[:16]}.parquet", block, kind, digest))

@@ -173,7 +173,7 @@ def read_results(path: str | os.PathLike[str]) -> Results:
         raise StorageError(f"{path} {problem}; pass the directory that `romdp compare` wrote")
     directory = RunDirectory.open(path)
     experiment = directory.experiment
-    stored = read_runs(directory)
+    stored = read_runs(directory, ("figures", "epochs", "groups"))
     failures = tuple((run.id, last_line(error)) for run, error in stored.failed.items())
     damaged = tuple((run.id, what) for run, what in stored.damaged.items())
     if not stored.rows:
