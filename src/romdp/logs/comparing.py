@@ -5,7 +5,7 @@ The evidence is the logarithm of a Bayes factor, in nats: one law for both again
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -90,9 +90,21 @@ class Profiles:
 
 
 class Laws:
-    """All that followed every observation, under a grouping."""
+    """All that followed every observation, under a grouping.
 
-    def __init__(self, counts: Counts, ends: Counts | None, labels: Ints) -> None:
+    Parameters
+    ----------
+    counts, ends
+        See `romdp.logs.parting.part`.
+    labels
+        The group of every observation, -1 for none.
+    other
+        Laws of the same counts under another grouping, which know some of it already.
+    """
+
+    def __init__(
+        self, counts: Counts, ends: Counts | None, labels: Ints, other: "Laws | None" = None
+    ) -> None:
         self.labels = labels
         self.n_groups = int(labels.max()) + 1
         self.seen = counts.visits.sum(axis=1)
@@ -129,14 +141,8 @@ class Laws:
             (len(labels), self.n_groups),
         )
         self.beta = self._dispersion()
-        self.habits = self._habits()
-        # Means of rewards of many values may differ by luck: such rewards are not compared.
-        self.pays = read_reward_law(counts).name in ("bernoulli", "categorical")
-        n_tries, means = counts.visits, counts.reward_means
-        squares = np.maximum(0.0, counts.reward_squares - n_tries * means**2)
-        repeated = (n_tries - 1).clip(0).sum()
-        self.noise = max(_CERTAIN, float(squares.sum() / max(1, repeated)))
-        self.spread = float(np.var(means[n_tries > 0]))
+        self.habits: tuple[float, float] = self._habits(other)
+        self.rewards: _Rewards = _read_rewards(counts) if other is None else other.rewards
 
     def _dispersion(self) -> float:
         """Fit the weight of the observations of a group, given that the step went there."""
@@ -157,8 +163,11 @@ class Laws:
             ALPHAS,
         )
 
-    def _habits(self) -> tuple[float, float]:
-        """Fit how much alike observations of a state were treated, and those of all states."""
+    def _habits(self, other: "Laws | None") -> tuple[float, float]:
+        """Fit how much alike observations of a state were treated, and those of all states.
+
+        The second does not depend on the grouping, and may be known.
+        """
         own = self.all.visits[self.labels >= 0].astype(np.float64)
         whole = (self.groups.T @ self.all.visits)[self.labels[self.labels >= 0]]
         usual = own.sum(axis=0) + 0.5
@@ -166,13 +175,14 @@ class Laws:
         theirs = (whole - own) + usual
         theirs /= theirs.sum(axis=1, keepdims=True)
         company = (whole - own).sum(axis=1) > 0
-        if not company.any():
-            return 1.0, 1.0
-        mine = own[company]
-        return (
-            highest(lambda a: float(log_chance(mine, a * theirs[company]).sum()), ALPHAS),
-            highest(lambda a: float(log_chance(own, a * usual).sum()), ALPHAS),
+        apart = (
+            _fit_weight(own, np.broadcast_to(usual, own.shape))
+            if other is None
+            else other.habits[1]
         )
+        if not company.any():
+            return 1.0, apart
+        return _fit_weight(own[company], theirs[company]), apart
 
     def _treated_alike(self, n: Any, m: Any) -> Floats:
         """Return the log Bayes factor of one habit against two; what speaks for one is ignored."""
@@ -204,10 +214,13 @@ class Laws:
     def pooled(self, which: Ints) -> Profiles:
         """Return one profile for each group, of these of its observations."""
         n_actions = self.all.visits.shape[1]
-        members = scipy.sparse.csr_array(
-            (np.ones(len(which)), (self.labels[which], which)), (self.n_groups, len(self.labels))
+        members, wide = (
+            scipy.sparse.csr_array(
+                (np.ones(len(which) * k), (_rows(self.labels[which], k), _rows(which, k))),
+                (self.n_groups * k, len(self.labels) * k),
+            )
+            for k in (1, n_actions)
         )
-        wide = scipy.sparse.kron(members, scipy.sparse.eye_array(n_actions), format="csr")
         return Profiles(
             _sparse(wide @ self.all.away),
             _sparse(wide @ self.all.member),
@@ -227,21 +240,50 @@ class Laws:
         by_row = _cells(own.away, core.away, self.alpha * self.base)
         by_row += _totals(_sums(own.away), _sums(core.away), self.alpha)
         by_row += _cells(own.member, core.member, self.beta * self.share)
-        mine, theirs = _common(own.member @ self.groups, core.member @ self.groups)
-        at = np.repeat(np.arange(len(by_row)), np.diff(mine.indptr))
-        by_row += np.bincount(at, _totals(mine.data, theirs.data, self.beta), len(by_row))
+        row, _, mine, theirs = _common(own.member @ self.groups, core.member @ self.groups)
+        by_row += np.bincount(row, _totals(mine, theirs, self.beta), len(by_row))
         evidence = by_row.reshape(own.visits.shape).sum(axis=1)
         evidence += self._stays_alike(own, core)
         n, m = own.visits, core.visits
-        if not self.pays:
+        if not self.rewards.compared:
             return np.asarray(evidence)
         gap = own.sums / np.maximum(n, 1) - core.sums / np.maximum(m, 1)
-        noise = self.noise * (1.0 / np.maximum(n, 1) + 1.0 / np.maximum(m, 1))
-        wide = noise + 2.0 * self.spread
+        noise = self.rewards.noise * (1.0 / np.maximum(n, 1) + 1.0 / np.maximum(m, 1))
+        wide = noise + 2.0 * self.rewards.spread
         paid = 0.5 * (np.log(wide / noise) - gap**2 * (1.0 / noise - 1.0 / wide))
         # Equal rewards are too common to speak for anything.
         paid = np.where((n > 0) & (m > 0), np.clip(paid, -_MOST, 0.0), 0.0)
         return np.asarray(evidence + paid.sum(axis=1))
+
+
+def _fit_weight(n: Floats, shares: Floats) -> float:
+    """Fit the weight of Dirichlet laws around these shares to choices; most cells are empty."""
+    cell = np.nonzero(n)
+    k, b, totals = n[cell], shares[cell], n.sum(axis=1)
+    return highest(
+        lambda a: float(
+            (gammaln(a * b + k) - gammaln(a * b)).sum() + (gammaln(a) - gammaln(a + totals)).sum()
+        ),
+        ALPHAS,
+    )
+
+
+class _Rewards(NamedTuple):
+    """Whether rewards are compared, and how they vary within pairs and between them."""
+
+    compared: bool
+    noise: float
+    spread: float
+
+
+def _read_rewards(counts: Counts) -> _Rewards:
+    # Means of rewards of many values may differ by luck: such rewards are not compared.
+    compared = read_reward_law(counts).name in ("bernoulli", "categorical")
+    n_tries, means = counts.visits, counts.reward_means
+    squares = np.maximum(0.0, counts.reward_squares - n_tries * means**2)
+    repeated = (n_tries - 1).clip(0).sum()
+    noise = max(_CERTAIN, float(squares.sum() / max(1, repeated)))
+    return _Rewards(compared, noise, float(np.var(means[n_tries > 0])))
 
 
 def moves_and_ends(counts: Counts, ends: Counts | None) -> tuple[Any, Floats]:
@@ -268,23 +310,31 @@ def _sums(matrix: Any) -> Floats:
     return np.asarray(matrix.sum(axis=1)).ravel()
 
 
-def _common(own: Any, core: Any) -> tuple[Any, Any]:
-    """Return both matrices, restricted to the cells that neither leaves empty."""
-    mine = scipy.sparse.csr_array(own.multiply(core > 0))
-    theirs = scipy.sparse.csr_array(core.multiply(own > 0))
-    mine.sort_indices()
-    theirs.sort_indices()
-    return mine, theirs
+def _common(own: Any, core: Any) -> tuple[Ints, Ints, Floats, Floats]:
+    """Return row, column and both values of the cells that neither matrix leaves empty."""
+    mine, theirs = _places(own), _places(core)
+    at = np.searchsorted(theirs, mine)
+    both = (
+        np.flatnonzero(theirs[np.minimum(at, len(theirs) - 1)] == mine) if len(theirs) else at[:0]
+    )
+    row, column = np.divmod(mine[both], own.shape[1])
+    return row, column, own.data[both], core.data[at[both]]
+
+
+def _places(matrix: Any) -> Ints:
+    """Return the numbers of the cells that are not empty, ascending."""
+    matrix.sort_indices()
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    places: Ints = row * matrix.shape[1] + matrix.indices
+    return places
 
 
 def _cells(own: Any, core: Any, weights: Floats) -> Floats:
     """Add up what the cells contribute to the factor, row by row."""
-    mine, theirs = _common(own, core)
-    b = weights[mine.indices]
-    n, m = mine.data, theirs.data
+    row, column, n, m = _common(own, core)
+    b = weights[column]
     cells = gammaln(b + n + m) - gammaln(b + n) - gammaln(b + m) + gammaln(b)
-    rows = np.repeat(np.arange(own.shape[0]), np.diff(mine.indptr))
-    return np.bincount(rows, cells, own.shape[0]).astype(np.float64)
+    return np.bincount(row, cells, own.shape[0]).astype(np.float64)
 
 
 def log_chance(n: Any, weights: Any) -> Floats:

@@ -56,9 +56,9 @@ def part(counts: Counts, ends: Counts | None, partition: Partition) -> Partition
     differ in what was mostly done in them, each too little to tell alone; they are parted if that
     makes what was done so much more probable that it outweighs naming the kind of each.
     """
-    labels = partition.labels.copy()
+    labels, laws = partition.labels.copy(), None
     for _ in range(_MOST_ROUNDS):
-        laws = Laws(counts, ends, labels)
+        laws = Laws(counts, ends, labels, laws)
         parted = _part_once(laws)
         if parted is None:
             parted = _part_by_habit(laws)
@@ -107,12 +107,13 @@ def _part_once(laws: Laws) -> Ints | None:
     waiting = others[:0]
     for fewest in _STAGES:  # those seen often first: they know best what they look like
         waiting = others[(seen[others] >= fewest) & ~joined[others]]
-        while len(waiting):
-            joins = _match(laws, laws.of(waiting), np.flatnonzero(joined), labels[waiting])
-            if not joins.any():
-                break
-            joined[waiting[joins]] = True
-            waiting = waiting[~joins]
+        asking = waiting
+        while len(asking):  # whoever did not match asks again if the core has grown
+            core = np.flatnonzero(joined & np.isin(labels, labels[asking]))
+            joins = asking[_match(laws, laws.of(asking), core, labels[asking])]
+            joined[joins] = True
+            waiting = waiting[~joined[waiting]]
+            asking = waiting[np.isin(labels[waiting], labels[joins])]
     if not len(waiting):
         return None
     groups = np.unique(labels[waiting])
