@@ -30,6 +30,7 @@ from math import log, sqrt
 from pathlib import Path
 
 import numpy as np
+from grid import run_all
 from likelihood_agents import gap_regret, gaps
 
 import romdp
@@ -204,18 +205,22 @@ def regrets(variant: Variant, worlds: range, runs: int) -> list[float]:
     return found
 
 
-def regrets_of_library(floor: float, worlds: range) -> list[float]:
-    """Play the oracle that samples, with one floor or another."""
-    found = []
-    for seed in worlds:
-        world = romdp.worlds.random_romdp(5, 4, 30, seed=seed)
-        agent = romdp.Oracle(world.labels, "posterior")
-        agent = replace(agent, planner=romdp.Posterior(floor=floor))
-        playing = romdp.epochs(agent, world, STEPS, seed=seed)
-        for _ in playing:
-            pass
-        found.append(gap_regret(world, playing.state.recorder.counts))
-    return found
+def measure_library(floor: float, seed: int) -> dict[str, float]:
+    """Play the oracle that samples in one world, with one floor or another."""
+    world = romdp.worlds.random_romdp(5, 4, 30, seed=seed)
+    agent = romdp.Oracle(world.labels, "posterior")
+    agent = replace(agent, planner=romdp.Posterior(floor=floor))
+    playing = romdp.epochs(agent, world, STEPS, seed=seed)
+    for _ in playing:
+        pass
+    return {"lost": gap_regret(world, playing.state.recorder.counts)}
+
+
+def regrets_of_library(floor: float, worlds: range, workers: int) -> list[float]:
+    """Play it in every world; what is cut off goes on where it was."""
+    cases = [{"floor": floor, "seed": seed} for seed in worlds]
+    out = OUT.with_name("posterior-library.jsonl")
+    return [row["lost"] for row in run_all(measure_library, cases, out, workers)]
 
 
 def main() -> None:
@@ -228,6 +233,7 @@ def main() -> None:
     parser.add_argument(
         "--library", type=float, nargs="*", metavar="FLOOR", help="play the library's agent instead"
     )
+    parser.add_argument("--workers", type=int, default=2, help="processes for --library")
     chosen = parser.parse_args()
     worlds = range(chosen.first, chosen.first + chosen.worlds)
     cases: dict[str, Callable[[], list[float]]] = {
@@ -235,7 +241,9 @@ def main() -> None:
     }
     if chosen.library is not None:
         cases = {
-            f"`Posterior(floor={floor:g})`": partial(regrets_of_library, floor, worlds)
+            f"`Posterior(floor={floor:g})`": partial(
+                regrets_of_library, floor, worlds, chosen.workers
+            )
             for floor in chosen.library or (0.0, 1.0, 2.0)
         }
     print("| sampling | runs | mean | median | 90% | largest | largest / median |")

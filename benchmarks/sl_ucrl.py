@@ -1,6 +1,6 @@
 """SL-UCRL on the paper's problem sizes: exactness, false merges, regret against UCRL2 and oracle.
 
-python benchmarks/sl_ucrl.py PART [--out DIR] [--workers N]
+python benchmarks/sl_ucrl.py PART [--seeds N] [--observations Y ...] [--out DIR] [--workers N]
 
 PART is one of: ablation (each part of SL-UCRL alone, in pairs and together, with the paper's sets
 times 0.1), sets-that-hold (the same with `TimeUniform`), stress (`Homogeneity` in worlds where it
@@ -199,9 +199,9 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
                 "steps": 10**6,
                 "scale": scale,
             }
-            for agent in agents
             for seed in range(FIRST_SEED, FIRST_SEED + n_seeds)
             for y in (10, 20, 30)
+            for agent in agents
         ]
     world, steps, sizes, scales = "random-romdp", 10**6, [10, 20, 30], [0.1]
     agents = ["ucrl2", "oracle", "sl-ucrl"]
@@ -302,6 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--observations", type=int, nargs="*", help="only these numbers")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
@@ -309,7 +310,10 @@ def main() -> None:
         cost(10**6, min(arguments.seeds, 5))
         return
     out = arguments.out / f"sl-ucrl-{arguments.part}.jsonl"
-    rows = run_all(measure, cases(arguments.part, arguments.seeds), out, arguments.workers)
+    wanted = cases(arguments.part, arguments.seeds)
+    if arguments.observations is not None:
+        wanted = [case for case in wanted if case["observations"] in arguments.observations]
+    rows = run_all(measure, wanted, out, arguments.workers)
     table(rows)
     if arguments.part == "long":
         after_exact(rows)
