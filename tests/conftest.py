@@ -1,5 +1,7 @@
 """Settings that all tests share."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -30,6 +32,12 @@ FIRST = (
     *("cli", "playing", "logs"),
 )
 TOGETHER = {"clustering"}  # its files share kernels, so one worker runs them all
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `make quick` leaves out."""
+    leaves_out = "not slow" in config.option.markexpr
+    return True if leaves_out and collection_path.name in SLOW else None
 
 
 @pytest.hookimpl(tryfirst=True)
