@@ -83,7 +83,7 @@ def test_held_out_rows_and_counted_rows_are_all_rows(columns):
     assert_same(other.total, log.total)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(1, 120),
