@@ -361,10 +361,10 @@ def _first_wrong(
     database: Any, places: Places, columns: Columns, wrong: list[str]
 ) -> InvalidInputError:
     """Find the first row that is out of order, or that comes after the end of its episode."""
-    query = f"SELECT row, t - before FROM linked WHERE {' OR '.join(wrong)} ORDER BY row LIMIT 1"
-    row, step = database.execute(query).fetchone()
-    if columns.order is not None and step <= 0:
-        return places.error(row, columns.order, disorder(step == 0))
+    query = "SELECT row, t = before, t < before FROM linked WHERE {} ORDER BY row LIMIT 1"
+    row, same, less = database.execute(query.format(" OR ".join(wrong))).fetchone()
+    if columns.order is not None and (same or less):
+        return places.error(row, columns.order, disorder(same))
     return places.error(row, columns.terminated, AFTER_THE_END)
 
 
