@@ -22,6 +22,8 @@ SLOW = {
     "test_compiled.py",
     "test_docs.py",
     "test_scripts.py",
+    "test_sl_ucrl.py",
+    "test_spectral.py",
 }
 
 # Of two workers one begins with the docs and the other with kernels that the docs do not use, so
