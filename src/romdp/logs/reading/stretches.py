@@ -117,12 +117,12 @@ class Stretch:
     moves
         Counted transitions: ``o``, ``a``, ``next`` and how often, ``n``.
     pairs
-        Of every ``o`` and ``a``: counted rows ``n``, sums of rewards scaled to [0, 1] and of their
-        squares, ``paid`` and ``squares``; sums of 1 / propensity over all rows, ``inverse``.
+        One row per ``o`` and ``a``: counted rows ``n``, sums of rewards scaled to [0, 1] and of
+        their squares, ``paid`` and ``squares``; sums of 1 / propensity over all rows, ``inverse``.
     episodes
-        Of every episode ``e``, by its first row ``began``: the ``first`` observation, what was
-        seen, done and paid in the last row, whether it is ``over``, and the order of its first
-        and last rows, ``since`` and ``until``.
+        One row per episode ``e``, in the order of first rows, ``began``: the ``first``
+        observation, what was ``seen``, ``done`` and ``paid`` in the last row, whether the episode
+        is ``over``, and the places of its first and last rows, ``since`` and ``until``.
     held
         The rows held out, one episode after the other: ``e``, ``o``, ``a``, ``r``, ``p``.
     """
