@@ -22,10 +22,10 @@ demo: .venv/package
 	@echo "and demo/digits/report.html (pictures grouped)"
 
 test: .venv/tools
-	$(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder -m "not dqn and not page"
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not dqn and not page"
 
 quick: .venv/tools
-	$(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder -m "not slow and not dqn and not page"
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not dqn and not page"
 
 fuzz: .venv/tools  # damaged files of every kind, for as long as SECONDS says
 	ROMDP_FUZZ_SECONDS=$(SECONDS) $(PYTEST) tests/fuzz

@@ -29,11 +29,7 @@ SLOW = {
 # Of two workers one begins with the docs and the other with kernels that the docs do not use, so
 # that a fresh clone compiles each kernel once. Files that take long come next, lest one worker
 # waits for the other at the end.
-FIRST = (
-    *("test_docs.py", "planning", "clustering", "exact", "test_scripts.py"),
-    *("cli", "playing", "logs"),
-)
-TOGETHER = {"clustering"}  # its files share kernels, so one worker runs them all
+FIRST = ("test_docs.py", "planning", "exact", "test_scripts.py", "cli", "playing", "logs")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -46,11 +42,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave what is slow out of `make quick`, and begin with what takes longest."""
     for item in items:
-        places = _places(item)
-        if SLOW & set(places):
+        if SLOW & set(_places(item)):
             item.add_marker(pytest.mark.slow)
-        unit = next((place for place in places if place in TOGETHER), str(item.path))
-        item.add_marker(pytest.mark.xdist_group(unit))
     items.sort(key=_turn)
 
 
