@@ -7,7 +7,7 @@ from hypothesis import settings
 
 # A kernel that is compiled inside a property test takes longer than any deadline.
 settings.register_profile("romdp", deadline=None, derandomize=True)
-settings.load_profile("romdp")
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 
 # Folders and files whose tests run whole commands, play, draw figures, start processes or damage
 # files: `make quick` leaves them out.
@@ -21,9 +21,13 @@ SLOW = {
     "test_catalogue.py",
     "test_compiled.py",
     "test_docs.py",
+    "test_hitting.py",
+    "test_likelihood.py",
+    "test_sampling.py",
     "test_scripts.py",
     "test_sl_ucrl.py",
     "test_spectral.py",
+    "test_vector_worlds.py",
 }
 
 # Of two workers one begins with the docs and the other with kernels that the docs do not use, so
@@ -32,10 +36,18 @@ SLOW = {
 FIRST = ("test_docs.py", "planning", "exact", "test_scripts.py", "cli", "playing", "logs")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples of every property in `make quick`."""
+    settings.load_profile("quick" if _is_quick(config) else "romdp")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import what `make quick` leaves out."""
-    leaves_out = "not slow" in config.option.markexpr
-    return True if leaves_out and collection_path.name in SLOW else None
+    return True if _is_quick(config) and collection_path.name in SLOW else None
+
+
+def _is_quick(config: pytest.Config) -> bool:
+    return "not slow" in config.option.markexpr
 
 
 @pytest.hookimpl(tryfirst=True)
