@@ -52,18 +52,10 @@ def _is_quick(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is slow out of `make quick`, and begin with what takes longest."""
-    for item in items:
-        if SLOW & set(_places(item)):
-            item.add_marker(pytest.mark.slow)
+    """Begin with what takes longest."""
     items.sort(key=_turn)
 
 
-def _places(item: pytest.Item) -> list[str]:
-    """Name the file of a test and, among the tests, its folder."""
-    return [item.path.name] + ([item.path.parent.name] if "tests" in item.path.parts else [])
-
-
 def _turn(item: pytest.Item) -> int:
-    turns = [FIRST.index(place) for place in _places(item) if place in FIRST]
-    return min(turns, default=len(FIRST))
+    places = [item.path.name] + ([item.path.parent.name] if "tests" in item.path.parts else [])
+    return min((FIRST.index(place) for place in places if place in FIRST), default=len(FIRST))
