@@ -1,15 +1,19 @@
 """The one decorator for compiled kernels: cached on disk where a disk allows it."""
 
 import logging
+import os
 import pickle
 import re
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 _logger = logging.getLogger("romdp")
 _compilations = logging.getLogger("romdp.compilation")  # a name of its own: the command listens
@@ -31,11 +35,13 @@ def kernel(function: _Function) -> _Function:
 
     A kernel is compiled together with the kernels that it calls, but numba only looks whether
     its own file has changed. Here it is compiled again if any file of romdp has changed that its
-    file imports, however indirectly.
+    file imports, however indirectly. Of several processes that need the same kernel, one compiles
+    it while the others wait for it.
     """
     try:
         compiled: _Function = numba.njit(cache=True, **_OPTIONS)(function)
         _restamp(compiled, Path(function.__code__.co_filename))
+        _compile_in_turn(compiled)
     except RuntimeError as error:  # numba's way to say that no cache directory is writable
         if "no locator available" not in str(error):
             raise
@@ -58,6 +64,44 @@ def _load_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
         return load()
     except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
         return {}
+
+
+def _compile_in_turn(compiled: Any) -> None:
+    """Let one process at a time compile a kernel; the next finds the result in the cache.
+
+    A process that compiles a kernel waits for those that the kernel calls, and calls go round in
+    no circle; so two processes never wait for each other.
+    """
+    folder, compile_now = Path(compiled._cache.cache_path), compiled.compile
+
+    def compile_in_turn(signature: Any) -> Any:
+        with global_compiler_lock, _turn(folder, zlib.crc32(compiled.__name__.encode())):
+            return compile_now(signature)
+
+    compiled.compile = compile_in_turn
+
+
+@contextmanager
+def _turn(folder: Path, place: int) -> Iterator[None]:
+    """Lock one byte of a file in a cache directory, where this is possible."""
+    unlock = None
+    with suppress(ImportError, OSError):  # no such locks here: the work may be done twice
+        import fcntl
+
+        file = _lock_file(folder)
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+        unlock = partial(fcntl.lockf, file, fcntl.LOCK_UN, 1, place)
+    try:
+        yield
+    finally:
+        if unlock is not None:
+            unlock()
+
+
+@cache
+def _lock_file(folder: Path) -> int:
+    """Open the lock file of a cache directory, for as long as this process lives."""
+    return os.open(folder / "romdp.lock", os.O_RDWR | os.O_CREAT, 0o666)
 
 
 @cache
