@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr, ndtri
-from scipy.stats import ncx2
+from scipy.special import chdtrc, chndtr, ndtr, ndtri
 
 from romdp.clustering.clusterer import Evidence, group_counts
 from romdp.core.compiled import kernel
@@ -221,7 +220,7 @@ class JointTest:
         keep = ~found.objected & (found.degrees > 0)
         first, second = first[keep], second[keep]
         size, d = found.statistic[keep], found.degrees[keep]
-        chance = ncx2.cdf(np.maximum(size, d), d, excess[first, second])
+        chance = chndtr(np.maximum(size, d), d, excess[first, second])
         passed = (chance < self._level) & (_tail(size, d) > _DOUBT)
         alike[first[passed], second[passed]] = True
         return alike | alike.T

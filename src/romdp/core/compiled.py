@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.types import unliteral
 
 _logger = logging.getLogger("romdp")
 _compilations = logging.getLogger("romdp.compilation")  # a name of its own: the command listens
@@ -76,7 +77,8 @@ def _compile_in_turn(compiled: Any) -> None:
 
     def compile_in_turn(signature: Any) -> Any:
         with global_compiler_lock, _turn(folder, zlib.crc32(compiled.__name__.encode())):
-            return compile_now(signature)
+            # No versions of their own for arguments that are written as 0 or 1.
+            return compile_now(tuple(map(unliteral, signature)))
 
     compiled.compile = compile_in_turn
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from romdp.clustering.likelihood import Likelihood
 from romdp.core.errors import InvalidInputError, StructureError
@@ -296,7 +296,7 @@ def _mean(name: str, on: str, values: Floats) -> Estimate:
     middle = float(values.mean())
     if n < 2:
         return Estimate(name, on, middle, -np.inf, np.inf)
-    reach = float(student.ppf(0.5 + LEVEL / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    reach = float(stdtrit(n - 1, 0.5 + LEVEL / 2) * values.std(ddof=1) / np.sqrt(n))
     return Estimate(name, on, middle, middle - reach, middle + reach)
 
 
@@ -339,7 +339,7 @@ def _average_robust(
     surprise = episodes.rewards[known] - gain + bias[s2] - bias[s]
     correction, error = clustered(surprise * weight, weight, episodes.whose[known])
     n = len(np.unique(episodes.whose[known][weight > 0]))
-    reach = float(student.ppf(0.5 + LEVEL / 2, max(1, n - 1))) * error
+    reach = float(stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * error
     value = gain + correction
     return Estimate("doubly robust", on, value, value - reach, value + reach)
 

@@ -100,7 +100,8 @@ def rank(values: Floats, order: Integers) -> None:
         order[j] = state
         budget -= i - j
         if budget < 0:
-            order[:] = np.argsort(-values, kind="mergesort")
+            for k, other in enumerate(np.argsort(-values, kind="mergesort")):
+                order[k] = other  # one by one: copying arrays takes numba 3 s longer to compile
             return
 
 

@@ -277,8 +277,8 @@ def iterate_intervals(task: Iteration, lowers: Floats, rooms: Floats, pairs: Int
         rank(task.values, task.order)
         task.expected[:] = task.values[task.order[0]]
         for panel in range(n_panels):
-            lanes[0] = 0.0
-            lanes[1] = missing[panel]
+            for lane in range(n_lanes):
+                lanes[0, lane], lanes[1, lane] = 0.0, missing[panel, lane]
             _move_and_expect(task, lowers[panel], rooms[panel], 1.0, lanes)
             _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
         last = advance(task)

@@ -88,6 +88,18 @@ def arrange(
 
 
 @kernel
+def _hand_out(task: Iteration, top: float, shares: Floats, pairs: Integers) -> None:
+    """Let pairs that are known expect their shares, and all others the best.
+
+    Here and below arrays are copied one entry at a time: the checks of whole copies take numba
+    three seconds to compile.
+    """
+    task.expected[:] = top
+    for row in range(pairs.size):
+        task.expected[pairs[row]] = shares[row]
+
+
+@kernel
 def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; the twin of the dense one."""
     starts, rows, chances = lists.starts, lists.rows, lists.chances
@@ -100,10 +112,12 @@ def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats
         rank(values, order)
         best = order[0]
         top = values[best]
-        left[:] = halves
+        for row in range(pairs.size):
+            left[row] = halves[row]
         for k in range(starts[best], starts[best + 1]):
             left[rows[k]] = min(left[rows[k]], 1.0 - chances[k])
-        shares[:] = left * top
+        for row in range(pairs.size):
+            shares[row] = left[row] * top
         for i in range(values.size - 1, -1, -1):
             state = order[i]
             value = values[state]
@@ -112,8 +126,7 @@ def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats
                 moved = min(chances[k], left[row])
                 left[row] -= moved
                 shares[row] += (chances[k] - moved) * value
-        task.expected[:] = top
-        task.expected[pairs] = shares
+        _hand_out(task, top, shares, pairs)
         last = advance(task)
 
 
@@ -143,9 +156,9 @@ def iterate_intervals(
         for state in range(values.size):
             for k in range(starts[state], starts[state + 1]):
                 shares[rows[k]] += chances[k] * values[state]
-        left[:] = missing
         n_waiting = 0
         for row in range(pairs.size):
+            left[row] = missing[row]
             waiting[n_waiting] = row
             n_waiting += 1 if left[row] > 0.0 else 0
         for i in range(values.size):
@@ -165,8 +178,7 @@ def iterate_intervals(
             n_waiting = still
             for k in range(starts[state], starts[state + 1]):
                 room[rows[k]] = offsets[rows[k]]
-        task.expected[:] = values[order[0]]
-        task.expected[pairs] = shares
+        _hand_out(task, values[order[0]], shares, pairs)
         last = advance(task)
 
 
@@ -251,17 +263,18 @@ def iterate_supports(
                     _add_unseen(row, i, sums, entries.unseen, outside, spare, reached)
         for row in range(n_rows):
             _add_unseen(row, n_states, sums, entries.unseen, outside, spare, reached)
-            mine = slice(entries.starts[row], entries.starts[row + 1])
-            allowed = share * top * (mine.stop - mine.start)
+            first, end = entries.starts[row], entries.starts[row + 1]
+            allowed = share * top * (end - first)
             if outside[row] > min(allowed, shares[row]):
                 unseen[:] = entries.unseen[row]
-                states, places = entries.states[mine], entries.places[mine]
-                unseen[states] = 0.0
-                lower[states], room[states] = entries.lowers[places], entries.rooms[places]
+                for k in range(first, end):
+                    state, place = entries.states[k], entries.places[k]
+                    unseen[state] = 0.0
+                    lower[state], room[state] = entries.lowers[place], entries.rooms[place]
                 shares[row] = widen(task, lower, room, unseen, entries.missing[row], allowed)
-                lower[states], room[states] = 0.0, 0.0
-        task.expected[:] = top
-        task.expected[pairs] = shares
+                for k in range(first, end):
+                    lower[entries.states[k]] = room[entries.states[k]] = 0.0
+        _hand_out(task, top, shares, pairs)
         last = advance(task)
 
 

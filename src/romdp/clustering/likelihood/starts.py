@@ -123,7 +123,8 @@ def _lloyd(
             if left <= 0.0:
                 chosen = i
                 break
-        centres[c] = points[chosen]
+        for d in range(n_dims):  # copying the row takes numba 3 s longer to compile
+            centres[c, d] = points[chosen, d]
         for i in range(n_points):
             distance = 0.0
             for d in range(n_dims):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from romdp.clustering.spectral.factors import Factors, matrix_factors, separated, tensor_factors
 from romdp.clustering.spectral.moments import Moments
@@ -148,7 +148,7 @@ def entry_bounds(
         if settings.method == "matrix":
             trusted = separated(factors.chance, errors.eigenvalue_noise)
         if settings.bound == "estimated":
-            quantile = float(norm.isf(level / (shape[0] * shape[1])))
+            quantile = -float(ndtri(level / (shape[0] * shape[1])))
             in_doubt = errors.failed > _MOST_FAILURES
             bounds = np.full(shape, np.inf) if in_doubt else quantile * errors.standard_errors
     # No entry below zero is ever evidence, whatever the bound.

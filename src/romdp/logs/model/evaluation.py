@@ -5,7 +5,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from romdp.core.errors import StructureError
 from romdp.data.counts import Counts
@@ -324,7 +324,7 @@ def policy_value(
     episode = np.repeat(np.arange(held.n_episodes), held.lengths)[usable]
     correction, error = clustered(surprise * weight, weight, episode)
     n_informed = len(np.unique(episode[weight > 0]))
-    reach = float(student.ppf(0.5 + LEVEL / 2, max(1, n_informed - 1))) * error
+    reach = float(stdtrit(max(1, n_informed - 1), 0.5 + LEVEL / 2)) * error
     middle = gain + correction
     return PolicyValue(
         estimate=low + span * middle,
