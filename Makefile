@@ -4,8 +4,15 @@ PYTHON ?= python3
 SECONDS ?= 300
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-RUN := env OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(RUN) $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest
+
+# Hundreds of processes are started, and each would compile the sources of romdp again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Where all cores are busy, threads of linear algebra only get in each other's way.
+demo test quick fuzz test-dqn test-page docs: export OMP_NUM_THREADS := 1
+demo test quick fuzz test-dqn test-page docs: export OPENBLAS_NUM_THREADS := 1
+demo test quick fuzz test-dqn test-page docs: export MKL_NUM_THREADS := 1
 
 .PHONY: demo test quick fuzz test-dqn test-page lint docs bench results dist clean
 
@@ -13,12 +20,13 @@ demo: .venv/package
 	rm -rf demo
 	$(BIN)/romdp generate random-romdp --observations 30 --seed 0 --out demo-world.npz
 	$(BIN)/romdp inspect --brief demo-world.npz
-	$(BIN)/python benchmarks/simulator.py --quick
-	$(BIN)/romdp reproduce regret --quick --out demo --workers 2
+	$(BIN)/romdp compare --agents sl-ucrl,lc-psrl,ucrl3,oracle --observations 10,30 --steps 5e4 --seeds 2 \
+	    --out demo/agents --workers 2
+	$(BIN)/romdp report demo/agents
 	$(BIN)/romdp play CliffWalking-v1 --views 5 --steps 8000 --out demo/cliff
 	$(BIN)/python examples/digits_log.py demo/digits.parquet
 	$(BIN)/romdp fit demo/digits.parquet --observation picture --action action --reward reward --out demo/digits
-	@echo "open demo/report.html (agents compared), demo/cliff/report.html (an environment learned)"
+	@echo "open demo/agents/report.html (agents compared), demo/cliff/report.html (an environment learned)"
 	@echo "and demo/digits/report.html (pictures grouped)"
 
 test: .venv/tools
@@ -43,7 +51,7 @@ lint: .venv/tools
 	$(BIN)/lint-imports
 
 docs: .venv/docs
-	$(RUN) $(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
+	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo open docs/_build/html/index.html
 
 bench: .venv/package
