@@ -149,7 +149,7 @@ def test_killed_again_and_again_the_tables_are_the_same(tmp_path, monkeypatch):
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_goes_on_to_the_bit(tmp_path, monkeypatch, agent):
     monkeypatch.setattr("romdp.experiments.running._EVERY", 0.0)
-    only = {"agents": (agent,), "observations": (9,), "seeds": 1, "steps": 4000}
+    only = {"agents": (agent,), "observations": (9,), "seeds": 1, "steps": 1500}
     reference, directory = new(tmp_path / "reference", **only), new(tmp_path / "x", **only)
     run_experiment(reference)
     with pytest.raises(Stop):

@@ -221,7 +221,7 @@ PLAYER = textwrap.dedent(
 @pytest.mark.slow
 def test_a_killed_run_ends_as_an_uninterrupted_one(tmp_path):
     """Killed after some checkpoints and a moment more: often in the middle of writing one."""
-    steps, rng = 20_000, np.random.default_rng(0)
+    steps, rng = 6_000, np.random.default_rng(0)
     path = tmp_path / "run.npz"
     reached = [0]
     for _ in range(2):

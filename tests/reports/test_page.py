@@ -119,7 +119,8 @@ def test_the_page_of_thousands_of_runs_has_a_bounded_size(tmp_path):
     results = many_results(tmp_path / "runs", 200)
     assert len(results.records) == 2_000
     wanted = "ucrl2-random-romdp-Y40-s177"
-    page = report_page(results, summarise(results.directory), [wanted])
+    summary = summarise(results.directory)
+    page = report_page(results, summary, [wanted])
     assert len(page.encode()) < 9e6
     data = data_of(page)
     assert data["nRuns"] == 2_000
@@ -132,7 +133,7 @@ def test_the_page_of_thousands_of_runs_has_a_bounded_size(tmp_path):
         assert len(series["seeds"]) == 30
     assert f"{len(data['runs'])} of 2,000 runs" in page
     with pytest.raises(InvalidInputError, match="did you mean 'ucrl2-random-romdp-Y40-s17"):
-        report_page(results, summarise(results.directory), ["ucrl2-random-romdp-Y40-s1777"])
+        report_page(results, summary, ["ucrl2-random-romdp-Y40-s1777"])
 
 
 def test_a_page_that_cannot_be_written(run_directory, tmp_path):
