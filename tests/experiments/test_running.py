@@ -7,6 +7,7 @@ import re
 import sys
 import types
 
+import numba
 import numpy as np
 import pytest
 from experiment_cases import small, tables
@@ -100,6 +101,24 @@ def test_facts(reference):
         assert facts["resumed"] is False
         assert facts["exact"] is (run.agent == "oracle")
         assert facts["versions"]["romdp"] == romdp.__version__
+
+
+def test_runs_that_compile_say_so_once(tmp_path, monkeypatch):
+    def ours(x):
+        return x + 1
+
+    def compile_and_play(*arguments, **options):
+        numba.njit(ours)(1)
+        return romdp.epochs(*arguments, **options)
+
+    ours.__module__ = "romdp.somewhere"
+    monkeypatch.setattr("romdp.experiments.running.epochs", compile_and_play)
+    said = io.StringIO()
+    directory = new(tmp_path / "x", agents=("oracle",), observations=(6,), seeds=2, steps=50)
+    assert run_experiment(directory, watcher=Plain(said)) == []
+    lines = said.getvalue().splitlines()
+    assert lines[1] == "compiling, once for this machine ..."
+    assert [line.partition(" ")[0] for line in lines[2:]] == ["[1/2]", "[2/2]"]
 
 
 def test_the_order_does_not_matter(reference, tmp_path):

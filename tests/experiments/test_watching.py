@@ -12,6 +12,8 @@ ERROR = "Traceback\n  somewhere\nValueError: [bold]this[/bold] was wrong\n"
 
 def tell_everything(watcher, workers=2):
     with watcher.watching(5, 1, 1000):
+        watcher.compiling()
+        watcher.compiling()
         for number in range(workers):
             watcher.progress(f"worker {number}", RUNS[number], Progress(500, 77.0, 4))
         watcher.finished(RUNS[0], FACTS)
@@ -31,6 +33,7 @@ def test_plain_lines():
     tell_everything(Plain(stream))
     assert stream.getvalue().splitlines() == [
         "5 runs of 1,000 steps, 1 done before",
+        "compiling, once for this machine ...",
         "[2/5] ucrl2-grid-Y9-s0: regret 1,234.6, 9 groups, exact, 1.2 s",
         "[3/5] ucrl2-grid-Y9-s1: regret unknown, 9 groups, 1.2 s",
         "[4/5] ucrl2-grid-Y9-s2: FAILED: ValueError: [bold]this[/bold] was wrong",

@@ -2,8 +2,8 @@
 
 import platform
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp import __version__
+from romdp.core.compiled import on_compilation
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
 from romdp.core.html import in_notebook
 from romdp.core.text import plain
@@ -61,8 +62,9 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
     if task.romdp != __version__:
         raise MisuseError(f"this worker has romdp {__version__}, the experiment {task.romdp}")
     started = time.perf_counter()
-    world = task.world.make(task.observations, task.run.replicate)
-    run, resumed = _play(task, world, tell)
+    with _telling_of_compilation(tell):
+        world = task.world.make(task.observations, task.run.replicate)
+        run, resumed = _play(task, world, tell)
     gain, episodes = None, {}
     if isinstance(task.world, EnvironmentWorld):
         unknown = np.full(task.run.n_observations, -1, np.int64)
@@ -93,6 +95,23 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
         **episodes,
     }
     return Finished(plain(facts), pack_tables(run, labels))
+
+
+@contextmanager
+def _telling_of_compilation(tell: Callable[[Progress], None]) -> Iterator[None]:
+    """Tell once that kernels are compiled: it takes a while, and no run gets further."""
+    told: list[str] = []
+
+    def hear(kernel: str) -> None:
+        told.append(kernel)
+        if len(told) == 1:
+            tell(Progress(0, 0.0, 0, compiling=True))
+
+    stop = on_compilation(hear)
+    try:
+        yield
+    finally:
+        stop()
 
 
 def grouping_facts(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]:
@@ -218,6 +237,9 @@ def run_experiment(
 
             def hear(worker: str, place: int, told: tuple[Any, ...]) -> None:
                 progress = Progress(*told)  # a cluster turns what is told into plain tuples
+                if progress.compiling:
+                    watch.compiling()
+                    return
                 if progress.damage:
                     watch.restarted(todo[place], progress.step, progress.damage)
                 watch.progress(worker, todo[place], progress)

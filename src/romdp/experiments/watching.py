@@ -11,12 +11,16 @@ _MOST_LINES = 16  # of workers on a terminal
 
 
 class Progress(NamedTuple):
-    """How far a run is; ``damage`` says, once, what was wrong with its checkpoint."""
+    """How far a run is; ``damage`` says, once, what was wrong with its checkpoint.
+
+    Where ``compiling``, all it says is that kernels are compiled before the run can go on.
+    """
 
     step: int
     regret: float
     n_clusters: int
     damage: str = ""
+    compiling: bool = False
 
 
 class Watcher:
@@ -33,6 +37,9 @@ class Watcher:
     def restarted(self, run: RunSpec, step: int, what: str) -> None:
         """Learn that a run goes on from an earlier step, since its checkpoint is damaged."""
 
+    def compiling(self) -> None:
+        """Learn that a worker compiles kernels, which may take a minute; told more than once."""
+
     def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
         """Learn how far a run is."""
 
@@ -44,10 +51,18 @@ class Watcher:
 
 
 class _Writing(Watcher):
-    """Says what is wrong with stored runs and checkpoints."""
+    """Says what is wrong with stored runs and checkpoints, and once that kernels are compiled."""
+
+    _compiled = False
 
     def _write(self, line: str) -> None:
         raise NotImplementedError
+
+    def compiling(self) -> None:
+        """Say once that kernels are compiled."""
+        if not self._compiled:
+            self._compiled = True
+            self._write("compiling, once for this machine ...")
 
     def repeated(self, run: RunSpec, what: str) -> None:
         """Say that a damaged run is done again."""
