@@ -118,8 +118,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             programs = install(archive, extra, folder)
-            play(programs, folder)
             if archive == wheel:
+                play(programs, folder)
                 run_commands(programs, folder)
             else:
                 run_tests(sdist, programs, folder)
