@@ -30,7 +30,7 @@ SLOW = {
     "test_vector_worlds.py",
 }
 
-# Of two workers one begins with the docs and the other with kernels that the docs do not use, so
+# One worker begins with the docs and the others with kernels that the docs do not use, so
 # that a fresh clone compiles each kernel once. Files that take long come next, lest one worker
 # waits for the other at the end.
 FIRST = ("test_docs.py", "planning", "exact", "test_scripts.py", "cli", "playing", "logs")

@@ -336,12 +336,19 @@ def _first_periodic(support: Bools, n_choices: Ints) -> Ints:
         x = 0  # count on, the first state fastest
         while x < n_states and chosen[x] + 1 == n_choices[x]:
             chosen[x] = 0
-            chain[x] = support[x, 0]
+            _copy(support[x, 0], chain[x])
             x += 1
         if x == n_states:
             return chosen[:0]
         chosen[x] += 1
-        chain[x] = support[x, chosen[x]]
+        _copy(support[x, chosen[x]], chain[x])
+
+
+@kernel
+def _copy(source: Bools, target: Bools) -> None:
+    """Copy one entry at a time: to check a whole copy takes numba three seconds to compile."""
+    for i in range(target.size):
+        target[i] = source[i]
 
 
 def periodic_policy(transition: Floats) -> PeriodicPolicy:
