@@ -17,6 +17,8 @@ _ROUNDS = 1  # of k-means, each in the coordinates that the last one whitened
 _STILL = 0.003  # smallest variance inside a code, where that of all vectors is 1
 _STANDARD_DEVIATIONS = 5.5  # from its code within which a vector belongs to it
 _AGREEMENT = 12  # rounds in which codes and the distances to them come to agree
+_POLISH = 2  # rounds in which the space is found from the codes and the codes from it
+_WIDE = 1.2  # times as spread as usual: a code that may be two
 _RADII = 40  # that are tried, each 1.3 times the last
 _SEVERAL = 4  # vectors that a code must have for its distances to count
 _NORMAL = 1.4826  # the standard deviation of normal numbers over their median absolute deviation
@@ -76,6 +78,33 @@ class Codebook:
         """Return a codebook with one code more."""
         points = np.vstack([self.points, vector])
         return replace(self, points=freeze(points), sizes=freeze(np.append(self.sizes, 1.0)))
+
+    def joined(self, code: int, vector: Floats) -> "Codebook":
+        """Return a codebook whose code is the mean of one vector more."""
+        points, sizes = self.points.copy(), self.sizes.copy()
+        sizes[code] += 1.0
+        points[code] += (vector - points[code]) / sizes[code]
+        return replace(self, points=freeze(points), sizes=freeze(sizes))
+
+    def without_fragments(self) -> "Codebook":
+        """Leave out codes that lie where a larger one has its vectors.
+
+        The first vectors of a code are far from its mean, so that one of them may have begun a code
+        of its own. Two means of n and m vectors of the same code are apart by at most
+        ``(radius + slack) * (1/n + 1/m)``.
+        """
+        order = np.argsort(-self.sizes, kind="stable")
+        kept: list[int] = []
+        for code in order.tolist():
+            if kept:
+                gaps = ((self.points[kept] - self.points[code]) ** 2).sum(axis=1)
+                share = 1 / self.sizes[kept] + 1 / self.sizes[code]
+                settled = self.sizes[kept] >= _SEVERAL
+                if (settled & (gaps <= (self.radius + self.slack) * share)).any():
+                    continue
+            kept.append(code)
+        which = np.sort(np.array(kept))
+        return replace(self, points=self.points[which], sizes=self.sizes[which])
 
 
 def k_means(vectors: Floats, n_codes: int, rng: np.random.Generator) -> Codebook:
@@ -171,7 +200,7 @@ def codes_apart(
 
     The space is one in which vectors have covariance one around their codes. It is found from the
     codes, and the codes from it, so the result depends on the start: there are several, and the
-    codes are taken around which vectors spread least, by the determinant of their covariance.
+    codes are taken that describe the vectors in the fewest words (BIC).
 
     Parameters
     ----------
@@ -195,29 +224,86 @@ def codes_apart(
     starts += [_from_fragments(sample, codes[rows], rng) for codes in fragments]
     if previous is not None:
         starts.append((previous, *_expected_reach(previous.shape[1])))
-    best: tuple[float, Floats, Codebook] | None = None
-    for start in starts:
-        if start is None:
-            continue
-        matrix, radius, slack = start
-        reach = _learn_reach(np.ascontiguousarray(sample @ matrix), radius, slack)
-        if reach is None or not reach.is_apart:
-            continue
-        space = np.ascontiguousarray(vectors @ matrix)
-        points, sizes, _, n_codes = lead(space, reach.radius, reach.slack, _MOST_APART)
-        if n_codes < _MOST_APART:
-            book = Codebook(points[:n_codes], sizes[:n_codes], reach.radius, reach.slack)
-            book = _tidy(book, space)
-            volume = _volume(vectors, book.nearest(space)[0])
-            if best is None or volume < best[0]:
-                best = volume, matrix, book
-    return None if best is None else best[1:]
+    tries = [_try_space(vectors, sample, *start, rng) for start in starts if start is not None]
+    found = [one for one in tries if one is not None]
+    if not found:
+        return None
+    best = min(found, key=lambda one: one.cost)
+    for _ in range(_POLISH):
+        matrix = whiten_within(vectors, best.codes)
+        again = _try_space(vectors, sample, matrix, *_expected_reach(matrix.shape[1]), rng)
+        if again is None or again.cost > best.cost:
+            break
+        best = again
+    return best.matrix, best.book
 
 
-def _volume(vectors: Floats, codes: Ints) -> float:
-    """Return the log volume of what codes leave open; rows that have a code alone do not count."""
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """Codes that lie apart: the space, the codes of all vectors, and their cost."""
+
+    matrix: Floats
+    book: Codebook
+    codes: Ints
+    cost: float
+
+
+def _try_space(
+    vectors: Floats,
+    sample: Floats,
+    matrix: Floats,
+    radius: float,
+    slack: float,
+    rng: np.random.Generator,
+) -> _Apart | None:
+    """Look for codes that lie apart in a space; the first guess of their reach is given."""
+    reach = _learn_reach(np.ascontiguousarray(sample @ matrix), radius, slack)
+    if reach is None or not reach.is_apart:
+        return None
+    space = np.ascontiguousarray(vectors @ matrix)
+    points, sizes, _, n_codes = lead(space, reach.radius, reach.slack, _MOST_APART)
+    if n_codes == _MOST_APART:
+        return None
+    book = Codebook(points[:n_codes], sizes[:n_codes], reach.radius, reach.slack)
+    book = _split_wide(_tidy(book, space), space, rng)
+    book = _tidy(book.without_fragments(), space)
+    codes = book.nearest(space)[0]
+    return _Apart(matrix, book, codes, _cost(vectors, codes))
+
+
+def _split_wide(book: Codebook, space: Floats, rng: np.random.Generator) -> Codebook:
+    """Split codes in two whose vectors spread more than those of others.
+
+    Codes begin with a single vector, and where the first two were of different kinds, their mean
+    lies between the kinds and keeps both.
+    """
+    for _ in range(_POLISH):
+        codes, distances = book.nearest(space)
+        sizes = np.bincount(codes, minlength=book.n_codes)
+        spread = np.bincount(codes, distances, book.n_codes) / np.maximum(sizes - 1, 1)
+        wide = np.flatnonzero((sizes >= 2 * _SEVERAL) & (spread > _WIDE * book.radius))
+        if not len(wide):
+            break
+        halves = [k_means(space[codes == code], 2, rng) for code in wide]
+        kept = np.delete(np.arange(book.n_codes), wide)
+        points = np.vstack([book.points[kept], *(half.points for half in halves)])
+        counts = np.concatenate([sizes[kept], *(half.sizes for half in halves)])
+        book = replace(book, points=points, sizes=counts.astype(np.float64))
+    return book
+
+
+def _cost(vectors: Floats, codes: Ints) -> float:
+    """Return what it takes to describe the vectors by these codes, relative to other codes.
+
+    Twice the negative log likelihood of normal vectors with the same covariance around every code,
+    and a penalty for every mean (BIC). Codes of a single vector say nothing about that and do not
+    count.
+    """
+    sizes = np.bincount(codes)
+    n, n_codes = sizes[sizes > 1].sum(), np.count_nonzero(sizes > 1)
     spread = np.linalg.eigvalsh(_covariance_within(vectors, codes))
-    return float(np.log(np.maximum(spread, _STILL)).sum())
+    volume = np.log(np.maximum(spread, _STILL)).sum()
+    return float(volume + n_codes * vectors.shape[1] * np.log(max(n, 2)) / max(n, 1))
 
 
 def _expected_reach(size: int) -> tuple[float, float]:

@@ -9,6 +9,9 @@ good to be true. A plan needs less than that: whether to try it.
 - *When it is tried.* Where tried pairs come close to the promise, it could not be worth much more
   than what is known, and the known way is taken: it may lead to a state that needs exploring more.
   There is one exception: where all that was tried is equally good, trying one more costs nothing.
+- *What tried pairs pay* is drawn, but at most halfway from what is expected to the best that is
+  known. Otherwise, of the many pairs on the way to one that was never tried, some draw would nearly
+  always lure the agent away.
 - *Surprises.* A pair that was tried may lead to somewhere new too. How much better or worse than
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
 """
@@ -34,6 +37,7 @@ def promising_plan(
     counts: Counts,
     laws: Any,
     rewards: Floats,
+    means: Floats,
     precision: float,
     goal: Objective,
     start: Floats | None,
@@ -47,8 +51,8 @@ def promising_plan(
         What was seen, sparse.
     laws : sparse array, shape (n_states * n_actions, n_states + 1)
         Transitions drawn by `draw_sparse`: in each row those that were seen come first.
-    rewards : shape (n_states, n_actions)
-        The mean rewards that were drawn.
+    rewards, means : shape (n_states, n_actions)
+        The mean rewards that were drawn, and those that are expected.
     precision, goal, start
         As for `discounted_iteration`.
     rng
@@ -62,6 +66,7 @@ def promising_plan(
     best = _best_known(counts, frequencies, tried, precision, goal)
     promise = best - _LESS * abs(best) * tried.mean(axis=1)
 
+    rewards = np.minimum(rewards, (means + best) / 2)
     usual, surprise = _part(laws, kinds)
     begin = None if start is None else np.minimum(start, best)
     if begin is not None:

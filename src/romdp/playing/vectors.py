@@ -36,6 +36,7 @@ from romdp.playing.spaces import Codes, space_to_json
 _CAPACITY = 2**13  # codes
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
 _GROWTH = 1.5  # of the steps between fits
+_YOUNG = 20  # vectors below which the mean of a code still moves
 _LOOK = 1.15  # growth of the steps between looks at whether codes are mixed
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
 _NEW = 0.9  # share of different vectors from which on they do not
@@ -134,8 +135,11 @@ class VectorCodes(Codes):
         space = self.decoder.encoding.map(vector)
         nearest, distance = self.book.nearest(space)
         full = self.book.n_codes == self.size
+        code = int(nearest[0])
         if full or self.book.covers(nearest, distance)[0]:
-            return int(nearest[0])
+            if self.book.sizes[code] < _YOUNG:
+                self.book = self.book.joined(code, space[0])
+            return code
         self.book = self.book.grown(space[0])
         return self.book.n_codes - 1
 
