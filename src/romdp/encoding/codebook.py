@@ -200,7 +200,7 @@ def codes_apart(
 
     The space is one in which vectors have covariance one around their codes. It is found from the
     codes, and the codes from it, so the result depends on the start: there are several, and the
-    codes are taken that describe the vectors in the fewest words (BIC).
+    codes are taken that describe the vectors in the fewest words.
 
     Parameters
     ----------
@@ -296,14 +296,15 @@ def _cost(vectors: Floats, codes: Ints) -> float:
     """Return what it takes to describe the vectors by these codes, relative to other codes.
 
     Twice the negative log likelihood of normal vectors with the same covariance around every code,
-    and a penalty for every mean (BIC). Codes of a single vector say nothing about that and do not
-    count.
+    and a penalty for every mean, per vector (AIC: a heavier one would join codes of few vectors,
+    which are what an agent has just discovered). Codes of a single vector say nothing about the
+    covariance and do not count.
     """
     sizes = np.bincount(codes)
     n, n_codes = sizes[sizes > 1].sum(), np.count_nonzero(sizes > 1)
     spread = np.linalg.eigvalsh(_covariance_within(vectors, codes))
     volume = np.log(np.maximum(spread, _STILL)).sum()
-    return float(volume + n_codes * vectors.shape[1] * np.log(max(n, 2)) / max(n, 1))
+    return float(volume + 2 * n_codes * vectors.shape[1] / max(n, 1))
 
 
 def _expected_reach(size: int) -> tuple[float, float]:

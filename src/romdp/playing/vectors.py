@@ -387,8 +387,9 @@ class VectorState(AgentState):
             if before is None:
                 return
             found = before
-        elif before is not None and _score(before, steps).exceeds(_score(found, steps)) > 1:
-            found = before
+        elif before is not None and not _both_apart(before, found):
+            if _score(before, steps).exceeds(_score(found, steps)) > 1:
+                found = before
         book = self.codes.book if found is before else None
         self.codes.adopt(replace(found, portraits=None), book)
         self._recount(steps, rows)
@@ -463,6 +464,11 @@ class VectorState(AgentState):
         codes.restore(stored.part("codes_"))
         codes.memory.restore(stored, n_actions)
         return state
+
+
+def _both_apart(before: StateDecoder, found: StateDecoder) -> bool:
+    """Whether codes lay apart and still do: then the old space has been tried along with others."""
+    return before.encoding.view == found.encoding.view == "apart"
 
 
 def _score(decoder: StateDecoder, steps: Steps) -> Score:
