@@ -399,6 +399,8 @@ def _candidates(
         before: Floats | None = None
         if previous is not None and previous.view == "apart":
             before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
+            best = max(range(len(tried)), key=lambda i: tried[i].score.mean, default=0)
+            fragments = fragments[best : best + 1]  # what was found goes on: one start more will do
         found_apart = codes_apart(everything, rng, tuple(fragments), before)
         if found_apart is not None:
             matrix, book = found_apart

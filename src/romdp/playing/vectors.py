@@ -359,10 +359,14 @@ class VectorState(AgentState):
             if self.step < self.due:
                 return
         steps, rows = codes.memory.steps(self.recorder.n_actions)
-        if self.step >= self.due or self._are_mixed(steps):
+        self.look = int(_LOOK * self.step) + 1
+        mixed = self._are_mixed(steps)
+        if mixed or self.step >= self.due:
             self.due = int(_GROWTH * self.step) + 1
             self._refit(steps, rows)
-        self.look = min(self.due, int(_LOOK * self.step) + 1)
+            if mixed and self._are_mixed(steps):  # more steps may help, and nothing else
+                self.look = self.due
+        self.look = min(self.look, self.due)
 
     def _are_mixed(self, steps: Steps) -> bool:
         part = steps.last(_JUDGED)
