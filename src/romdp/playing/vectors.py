@@ -35,9 +35,9 @@ from romdp.playing.spaces import Codes, space_to_json
 
 _CAPACITY = 2**13  # codes
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
-_GROWTH = 1.5  # of the steps between fits
+_GROWTH = 1.5  # of the steps between fits, where something is at stake
 _YOUNG = 20  # vectors below which the mean of a code still moves
-_LOOK = 1.15  # growth of the steps between looks at whether codes are mixed
+_LOOK = 1.15  # growth of the steps between looks at whether codes are mixed, and between idle fits
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
 _NEW = 0.9  # share of different vectors from which on they do not
 _JUDGED = 20_000  # steps that codes are judged on
@@ -362,7 +362,7 @@ class VectorState(AgentState):
         self.look = int(_LOOK * self.step) + 1
         mixed = self._are_mixed(steps)
         if mixed or self.step >= self.due:
-            self.due = int(_GROWTH * self.step) + 1
+            self.due = int((_LOOK if _is_idle(steps) else _GROWTH) * self.step) + 1
             self._refit(steps, rows)
             if mixed and self._are_mixed(steps):  # more steps may help, and nothing else
                 self.look = self.due
@@ -468,6 +468,12 @@ class VectorState(AgentState):
         codes.restore(stored.part("codes_"))
         codes.memory.restore(stored, n_actions)
         return state
+
+
+def _is_idle(steps: Steps) -> bool:
+    """Whether nothing was at stake so far, so that finding states is all there is to do."""
+    alike = steps.rewards is None or steps.rewards.min() == steps.rewards.max()
+    return alike and not (steps.following == ENDED).any()
 
 
 def _both_apart(before: StateDecoder, found: StateDecoder) -> bool:
