@@ -7,7 +7,7 @@ import pytest
 from encoding_worlds import chain
 
 from romdp.core.errors import StorageError
-from romdp.encoding.codebook import Codebook, codes_apart, k_means, lead
+from romdp.encoding.codebook import Codebook, _split_wide, codes_apart, k_means, lead
 from romdp.encoding.directions import action_directions, mean_and_scale, whitening
 from romdp.encoding.moments import Moments
 from romdp.encoding.views import count_moments
@@ -63,6 +63,51 @@ def test_codes_that_are_apart_are_found_however_rare():
     matrix, book = found
     codes, _ = book.nearest(vectors @ matrix)
     assert all(len(set(states[codes == code])) == 1 for code in set(codes))
+    assert book.n_codes <= len(set(states)) + 1
+
+
+def test_codes_stay_pure_where_single_vectors_are_hard_to_tell_apart():
+    """In 80 dimensions of noise two vectors of one kind are hardly closer than of two kinds."""
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 12, 2000)
+    vectors = 12 * np.eye(12, 80)[states] + rng.standard_normal((2000, 80))
+    fragments = k_means(vectors, 60, rng).nearest(vectors)[0]
+    scale = vectors.std(axis=0)
+    matrix, book = codes_apart((vectors - vectors.mean(axis=0)) / scale, rng, [fragments])
+    codes, _ = book.nearest((vectors - vectors.mean(axis=0)) / scale @ matrix)
+    assert book.n_codes == 12
+    assert all(len(set(states[codes == code])) == 1 for code in range(12))
+
+
+def test_a_code_between_two_kinds_is_split():
+    rng = np.random.default_rng(0)
+    space = np.where(np.arange(60) < 30, 0.0, 8.0)[:, None] + rng.standard_normal((60, 40)) * 0.9
+    between = Codebook(space.mean(axis=0)[None], np.array([60.0]), 40.0, 50.0)
+    halves = _split_wide(between, space, rng).nearest(space)[0]
+    assert len(set(halves[:30])) == len(set(halves[30:])) == 1
+    assert halves[0] != halves[-1]
+
+
+def test_fragments_of_a_code_are_left_out_and_codes_of_few_vectors_kept():
+    points = np.array([[0.0, 0.0], [1.2, 0.0], [4.0, 0.0]])
+    book = Codebook(points, np.array([50.0, 1.0, 2.0]), radius=1.0, slack=1.0)
+    assert book.without_fragments().points.tolist() == [[0, 0], [4, 0]]
+
+
+def test_vectors_that_are_far_from_all_codes_are_given_codes():
+    book = Codebook(np.zeros((1, 2)), np.array([9.0]), radius=1.0, slack=1.0)
+    far = np.array([[5.0, 0], [5.2, 0], [0, 5]])
+    more = book.extended(far, 10)
+    np.testing.assert_allclose(more.points, [[0, 0], [5.1, 0], [0, 5]])
+    assert more.sizes.tolist() == [9, 2, 1]
+    assert book.extended(far, 1) is book
+    assert book.extended(far[:0], 10) is book
+
+
+def test_a_young_code_becomes_the_mean_of_its_vectors():
+    book = Codebook(np.zeros((1, 2)), np.ones(1), radius=1.0, slack=1.0)
+    assert book.joined(0, np.array([1.0, 0])).points.tolist() == [[0.5, 0]]
+    assert book.points.tolist() == [[0, 0]]
 
 
 def test_a_cloud_has_no_codes_that_are_apart():

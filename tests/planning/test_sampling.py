@@ -244,7 +244,7 @@ def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
     assert RewardPrior.learn(counts).means(counts)[20, 0] > 0.09
 
 
-def promising(visits, moves, sums):
+def promising(visits, moves, sums, drawn=None):
     """Plan where every pair leads to one state; the last column of moves is the end."""
     ends = np.zeros((visits.size, len(visits) + 1), int)
     ends[:, -1] = moves[..., -1].ravel()
@@ -252,8 +252,9 @@ def promising(visits, moves, sums):
     counts = Counts(visits, moves[..., :-1], sums, sums, ends=ended).sparse()
     laws = draw_sparse(counts.outcomes(), 1e-6, np.random.default_rng(0))
     goal = Objective("episodic", 0.999)
-    rewards = counts.reward_sums / np.maximum(counts.visits, 1)
-    return promising_plan(counts, laws, rewards, 1e-6, goal, None, np.random.default_rng(0))
+    means = counts.reward_sums / np.maximum(counts.visits, 1)
+    rewards = means if drawn is None else drawn
+    return promising_plan(counts, laws, rewards, means, 1e-6, goal, None, np.random.default_rng(0))
 
 
 def test_untried_pairs_are_tried_where_nothing_known_comes_close():
@@ -275,6 +276,16 @@ def test_the_promise_is_no_more_than_was_ever_paid():
     moves[0, 0, 2] = moves[1, 0, 1] = 5
     plan = promising(moves.sum(axis=2), moves, np.array([[4.0, 0], [0, 0]]))
     assert 0.98 < plan.values[1] <= 1.0
+
+
+def test_a_lucky_draw_does_not_lure_away_from_what_was_never_tried():
+    """Of state 0 one action ends and pays now and then, the other leads to 1, not yet explored."""
+    moves = np.zeros((2, 2, 3), int)
+    moves[0, 0, 2] = moves[0, 1, 1] = 4
+    sums, drawn = np.array([[2.0, 0], [0, 0]]), np.array([[1.0, 0], [0, 0]])
+    plan = promising(moves.sum(axis=2), moves, sums, drawn)
+    assert plan.policy[0] == 1
+    np.testing.assert_allclose(plan.values[0], 0.999, atol=1e-3)
 
 
 def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():

@@ -173,7 +173,7 @@ class Posterior:
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
         if promises:
-            means = prior.means(counts)
+            means = self.mean_rewards(counts)
             return promising_plan(counts, laws, rewards, means, precision, goal, start, rng)
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.

@@ -93,6 +93,15 @@ class Codebook:
         points[code] += (vector - points[code]) / sizes[code]
         return replace(self, points=freeze(points), sizes=freeze(sizes))
 
+    def extended(self, vectors: Floats, most: int) -> "Codebook":
+        """Return a codebook with codes for vectors that are far from all others."""
+        more = most - self.n_codes
+        if not len(vectors) or more <= 0:
+            return self
+        points, sizes, _, n = lead(np.ascontiguousarray(vectors), self.radius, self.slack, more)
+        points, sizes = np.vstack([self.points, points[:n]]), np.append(self.sizes, sizes[:n])
+        return replace(self, points=points, sizes=sizes).without_fragments()
+
     def without_fragments(self) -> "Codebook":
         """Leave out codes that lie where a larger one has its vectors.
 

@@ -38,10 +38,11 @@ rewards depend on; and codes that lie apart in a space where each has covariance
 _MOST_FEATURES = 1024  # longer vectors are mapped to their leading principal components first
 _MOST_COMPONENTS = 256
 _SAMPLE = 20_000  # rows that codes are found in
-_SCORED = 50_000  # rows that views are compared on
+_SCORED = 50_000  # rows that views are compared on, the last ones: they show what is new
 _HOPELESS = 0.3  # share of the best score of codes, below which codes are not grouped
 _AS_GOOD = 1.0  # standard errors between views that predict equally well
-_ALMOST_AS_GOOD, _HALF_AS_GOOD = 2.0, 0.5  # standard errors, or share of the score, of codes apart
+_ALMOST_AS_GOOD = 2.0  # standard errors that codes apart may predict worse
+_PARTLY_AS_GOOD = 0.3, 0.1  # or share of the score: at first, and once they are in use
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
@@ -278,8 +279,9 @@ def learn_encoding(
     found = action_directions(moments, white)
     candidates = _candidates(steps, rng, first, moments, white, found, views, n_codes, previous)
     if group is not None:
-        candidates = _score_groups(candidates, steps.first(_SCORED), group)
-    best = _choose(candidates)
+        candidates = _score_groups(candidates, steps.last(_SCORED), group)
+    in_use = previous is not None and previous.view == "apart"
+    best = _choose(candidates, _PARTLY_AS_GOOD[in_use])
     _, scale = mean_and_scale(moments)
     constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
     scores = {
@@ -310,7 +312,7 @@ def _score_groups(
         return candidates
     grouped = []
     for candidate in candidates:
-        if candidate.score.mean < _HOPELESS * most:
+        if candidate.score.mean < _HOPELESS * most and candidate.name != "apart":
             continue
         codes = np.concatenate(
             [candidate.codebook.nearest(candidate.map(rows))[0] for rows in cut(steps.vectors)]
@@ -322,13 +324,13 @@ def _score_groups(
     return grouped
 
 
-def _choose(candidates: list[Candidate]) -> Candidate:
+def _choose(candidates: list[Candidate], partly: float) -> Candidate:
     """Choose the view that predicts best.
 
     Codes that lie apart are preferred to others that predict hardly better, and where nothing
     predicts: they can still be grouped, and they tell states from the first visit on, when there
-    is nothing to predict from. While they are many and steps are few, half the score will do;
-    codes that lie apart for reasons of their own have next to none. Then, within one standard
+    is nothing to predict from. While they are many and steps are few, part of the best score will
+    do; codes that lie apart for reasons of their own have next to none. Then, within one standard
     error of the best, the view of least size, which has the least room for distractions.
     """
     best = max(candidates, key=lambda candidate: candidate.score.mean)
@@ -336,7 +338,7 @@ def _choose(candidates: list[Candidate]) -> Candidate:
     for candidate in candidates:
         mean, almost = candidate.score.mean, behind[candidate.name] < _ALMOST_AS_GOOD
         if candidate.name == "apart" and (
-            not best.score.is_signal or almost or mean > _HALF_AS_GOOD * best.score.mean
+            not best.score.is_signal or almost or mean > partly * best.score.mean
         ):
             return candidate
     as_good = [c for c in candidates if behind[c.name] < _AS_GOOD]
@@ -379,7 +381,7 @@ def _candidates(
     most = most if n_codes is None else min(n_codes, n)
     sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
     rows = steps.vectors[sample].astype(np.float64)
-    part = steps.first(_SCORED)
+    part = steps.last(_SCORED)
     tried: list[Candidate] = []
     fragments: list[Ints] = []
 

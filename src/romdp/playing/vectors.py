@@ -144,15 +144,13 @@ class VectorCodes(Codes):
         return self.book.n_codes - 1
 
     def open_codes(self) -> None:
-        """Open a code for everything in memory that is far from all codes, in order."""
+        """Open codes for everything in memory that is far from all codes."""
         if self.book is None or self.decoder is None:
             return
         rows = self.memory.vectors[: self.memory.size]
         space = self.decoder.encoding.map(rows)
         far = space[~self.book.covers(*self.book.nearest(space))]
-        while len(far) and self.book.n_codes < self.size:
-            self.book = self.book.grown(far[0])
-            far = far[~self.book.covers(*self.book.nearest(far))]
+        self.book = self.book.extended(far, self.size)
 
     @property
     def repeat(self) -> bool:
@@ -391,9 +389,8 @@ class VectorState(AgentState):
             if before is None:
                 return
             found = before
-        elif before is not None and not _both_apart(before, found):
-            if _score(before, steps).exceeds(_score(found, steps)) > 1:
-                found = before
+        elif before is not None and _is_better(before, found, steps):
+            found = before
         book = self.codes.book if found is before else None
         self.codes.adopt(replace(found, portraits=None), book)
         self._recount(steps, rows)
@@ -476,9 +473,14 @@ def _is_idle(steps: Steps) -> bool:
     return alike and not (steps.following == ENDED).any()
 
 
-def _both_apart(before: StateDecoder, found: StateDecoder) -> bool:
-    """Whether codes lay apart and still do: then the old space has been tried along with others."""
-    return before.encoding.view == found.encoding.view == "apart"
+def _is_better(before: StateDecoder, found: StateDecoder, steps: Steps) -> bool:
+    """Whether the codes in use predict better than those found.
+
+    Where codes lay apart and still do, their space has been tried along with others already.
+    """
+    if before.encoding.view == found.encoding.view == "apart":
+        return False
+    return _score(before, steps).exceeds(_score(found, steps)) > 1
 
 
 def _score(decoder: StateDecoder, steps: Steps) -> Score:
