@@ -29,8 +29,8 @@ demo: .venv/package
 	@echo "open demo/agents/report.html (agents compared), demo/cliff/report.html (an environment learned)"
 	@echo "and demo/digits/report.html (pictures grouped)"
 
-test: .venv/tools  # three workers on two cores: some tests wait for other processes
-	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not dqn and not page"
+test: .venv/tools
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not dqn and not page"
 
 quick: .venv/tools
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not dqn and not page"
