@@ -20,6 +20,7 @@ _STANDARD_DEVIATIONS = 5.5  # from its code within which a vector belongs to it
 _AGREEMENT = 12  # rounds in which codes and the distances to them come to agree
 _POLISH = 2  # rounds in which the space is found from the codes and the codes from it
 _SLIGHT = 0.05  # of the cost may be lost by it: distances agree better with the codes
+_LONELY = 0.03  # share of vectors with a code alone: more of them are outliers, and no codes
 _WIDE = 1.2  # times as spread as usual: a code that may be two
 _RADII = 40  # that are tried, each 1.3 times the last
 _SEVERAL = 4  # vectors that a code must have for its distances to count
@@ -285,6 +286,8 @@ def _try_space(
     book = _split_wide(_tidy(book, space), space, rng)
     book = _tidy(book.without_fragments(), space)
     codes = book.nearest(space)[0]
+    if np.count_nonzero(np.bincount(codes) == 1) > _LONELY * len(codes):
+        return None
     return _Apart(matrix, book, codes, _cost(vectors, codes))
 
 
