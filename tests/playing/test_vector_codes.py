@@ -116,6 +116,36 @@ def test_a_saved_agent_goes_on_to_the_bit(before, tmp_path):
     assert again.partition == online.partition
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["before acting", "after acting"])
+def test_codes_that_were_just_opened_survive_saving(asked, tmp_path):
+    """The mean of a young code moves with every vector: each must count once."""
+    env = romdp.worlds.GaussianLock(6, world_seed=1)
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 10, seed=1)
+    shown, _ = env.reset(seed=1)
+    for _ in range(700):
+        action = online.act(shown)
+        shown, reward, over, _, _ = env.step(action)
+        online.observe(reward, None if over else shown, terminated=over)
+        shown = env.reset()[0] if over else shown
+    assert (online._state.codes.book.sizes < 20).any()
+    book = online._state.codes.book
+    for strange in (9.0, 9.1):  # a state that was never met, twice
+        vector = np.full(env.observation_space.shape, strange)
+        action = online.act(vector) if asked else None
+        online.save(tmp_path / "agent.npz")
+        again = romdp.Online.load(tmp_path / "agent.npz")
+        action = online.act(vector) if action is None else action
+        if not asked:
+            assert again.act(vector) == action
+        for agent in (online, again):
+            agent.observe(0.0, vector)
+        ours, theirs = online._state.codes.book, again._state.codes.book
+        np.testing.assert_array_equal(ours.points, theirs.points)
+        np.testing.assert_array_equal(ours.sizes, theirs.sizes)
+    assert ours.n_codes == book.n_codes + 1
+    assert ours.sizes[-1] == 2
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

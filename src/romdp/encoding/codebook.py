@@ -83,9 +83,9 @@ class Codebook:
         return inside
 
     def grown(self, vector: Floats) -> "Codebook":
-        """Return a codebook with one code more."""
+        """Return a codebook with one code more, which no vector has joined yet."""
         points = np.vstack([self.points, vector])
-        return replace(self, points=freeze(points), sizes=freeze(np.append(self.sizes, 1.0)))
+        return replace(self, points=freeze(points), sizes=freeze(np.append(self.sizes, 0.0)))
 
     def joined(self, code: int, vector: Floats) -> "Codebook":
         """Return a codebook whose code is the mean of one vector more."""
@@ -111,11 +111,12 @@ class Codebook:
         ``(radius + slack) * (1/n + 1/m)``.
         """
         order = np.argsort(-self.sizes, kind="stable")
+        each = 1 / np.maximum(self.sizes, 1)
         kept: list[int] = []
         for code in order.tolist():
             if kept:
                 gaps = ((self.points[kept] - self.points[code]) ** 2).sum(axis=1)
-                share = 1 / self.sizes[kept] + 1 / self.sizes[code]
+                share = each[kept] + each[code]
                 settled = self.sizes[kept] >= _SEVERAL
                 if (settled & (gaps <= (self.radius + self.slack) * share)).any():
                     continue
@@ -175,7 +176,8 @@ def lead(
         if best < 0 or least > radius * (1 + 1 / sizes[best]) + slack:
             if n_codes == most:
                 break
-            points[n_codes] = vectors[t]
+            for j in range(d):
+                points[n_codes, j] = vectors[t, j]
             sizes[n_codes] = 1.0
             codes[t] = n_codes
             n_codes += 1

@@ -135,13 +135,16 @@ class VectorCodes(Codes):
         space = self.decoder.encoding.map(vector)
         nearest, distance = self.book.nearest(space)
         full = self.book.n_codes == self.size
-        code = int(nearest[0])
         if full or self.book.covers(nearest, distance)[0]:
-            if self.book.sizes[code] < _YOUNG:
-                self.book = self.book.joined(code, space[0])
-            return code
+            return int(nearest[0])
         self.book = self.book.grown(space[0])
         return self.book.n_codes - 1
+
+    def join(self, row: int, code: int) -> None:
+        """Let the mean of a code follow its first vectors; this row of the memory is one."""
+        if self.book is not None and self.decoder is not None and self.book.sizes[code] < _YOUNG:
+            space = self.decoder.encoding.map(self.memory.vectors[row : row + 1])
+            self.book = self.book.joined(code, space[0])
 
     def open_codes(self) -> None:
         """Open codes for everything in memory that is far from all codes."""
@@ -321,6 +324,8 @@ class VectorState(AgentState):
                 self.episode_start = self.step
             return
         code = self.codes.code(observation)
+        if row >= 0:
+            self.codes.join(row, code)
         following = -1 if next_observation < 0 else self.codes.code(next_observation)
         super().learn(code, action, reward, following, terminated=terminated, truncated=truncated)
 
