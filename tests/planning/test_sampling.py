@@ -244,12 +244,13 @@ def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
     assert RewardPrior.learn(counts).means(counts)[20, 0] > 0.09
 
 
-def promising(visits, moves, sums, drawn=None):
+def promising(visits, moves, sums, drawn=None, squares=None):
     """Plan where every pair leads to one state; the last column of moves is the end."""
     ends = np.zeros((visits.size, len(visits) + 1), int)
     ends[:, -1] = moves[..., -1].ravel()
     ended = scipy.sparse.csr_array(ends)
-    counts = Counts(visits, moves[..., :-1], sums, sums, ends=ended).sparse()
+    squares = sums if squares is None else np.full(sums.shape, squares)
+    counts = Counts(visits, moves[..., :-1], sums, squares, ends=ended).sparse()
     laws = draw_sparse(counts.outcomes(), 1e-6, np.random.default_rng(0))
     goal = Objective("episodic", 0.999)
     means = counts.reward_sums / np.maximum(counts.visits, 1)
@@ -286,6 +287,14 @@ def test_a_lucky_draw_does_not_lure_away_from_what_was_never_tried():
     plan = promising(moves.sum(axis=2), moves, sums, drawn)
     assert plan.policy[0] == 1
     np.testing.assert_allclose(plan.values[0], 0.999, atol=1e-3)
+
+
+def test_draws_are_kept_where_every_return_is_a_loss():
+    """Each of ten steps costs 1: the most that was paid is -1, the best return -10."""
+    moves = np.zeros((10, 1, 11), int)
+    moves[np.arange(10), 0, np.arange(1, 11)] = 5
+    plan = promising(moves.sum(axis=2), moves, np.full((10, 1), -5.0), squares=5.0)
+    np.testing.assert_allclose(plan.values, np.arange(-10, 0), rtol=0.01)
 
 
 def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():

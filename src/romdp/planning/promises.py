@@ -9,8 +9,8 @@ good to be true. A plan needs less than that: whether to try it.
 - *When it is tried.* Where tried pairs come close to the promise, it could not be worth much more
   than what is known, and the known way is taken: it may lead to a state that needs exploring more.
   There is one exception: where all that was tried is equally good, trying one more costs nothing.
-- *What tried pairs pay* is drawn, but at most halfway from what is expected to the best that is
-  known. Otherwise, of the many pairs on the way to one that was never tried, some draw would nearly
+- *What tried pairs pay* is drawn, but at most halfway from what is expected to the most that was
+  paid. Otherwise, of the many pairs on the way to one that was never tried, some draw would nearly
   always lure the agent away.
 - *Surprises.* A pair that was tried may lead to somewhere new too. How much better or worse than
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
@@ -63,10 +63,11 @@ def promising_plan(
     shape = counts.visits.shape
     tried = (kinds > 0).reshape(shape)
     frequencies = _divided(moves.data, moves)
-    best = _best_known(counts, frequencies, tried, precision, goal)
+    well = _paid_well(counts)
+    best = _best_known(well, frequencies, tried, precision, goal)
     promise = best - _LESS * abs(best) * tried.mean(axis=1)
 
-    rewards = np.minimum(rewards, (means + best) / 2)
+    rewards = np.minimum(rewards, (means + well[tried].max()) / 2)
     usual, surprise = _part(laws, kinds)
     begin = None if start is None else np.minimum(start, best)
     if begin is not None:
@@ -90,17 +91,21 @@ def promising_plan(
     return replace(plan, policy=policy)
 
 
-def _best_known(
-    counts: Counts, frequencies: Any, tried: Any, precision: float, goal: Objective
-) -> float:
-    """Return the best value that tried pairs reach; each pays what it does when it pays well."""
+def _paid_well(counts: Counts) -> Floats:
+    """Return what each pair pays when it pays well."""
     n = np.maximum(counts.visits, 1)
     means = counts.reward_sums / n
     well = means + np.sqrt(np.maximum(counts.reward_squares / n - means**2, 0.0))
     gains = counts.reward_sums > 0.0
     # Of 0 and x, paid by chance, this is x: nothing better was seen.
     paid = counts.reward_squares / np.where(gains, counts.reward_sums, 1.0)
-    well = np.where(gains, np.minimum(well, paid), well)
+    return np.where(gains, np.minimum(well, paid), well)
+
+
+def _best_known(
+    well: Floats, frequencies: Any, tried: Any, precision: float, goal: Objective
+) -> float:
+    """Return the best value that tried pairs reach; each pays what it does when it pays well."""
     met = tried.any(axis=1)
     well = np.where(tried, well, np.where(met, -np.inf, goal.zero_reward)[:, None])
     known = discounted_iteration(frequencies, well, precision, goal, max_sweeps=_SWEEPS)
