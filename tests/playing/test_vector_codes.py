@@ -6,8 +6,10 @@ import pytest
 from gymnasium import spaces
 
 import romdp
+from romdp.clustering.vectors import find_states
 from romdp.core.errors import StorageError
 from romdp.core.storage import read_arrays, write_arrays
+from romdp.encoding.encoder import make_steps
 from romdp.playing.memory import Memory
 from romdp.playing.vectors import VectorCodes
 
@@ -181,6 +183,23 @@ def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
     rows = memory.rows(last)
     np.testing.assert_array_equal(memory.vectors[rows, 0], last)
     assert memory.rows(np.array([-1, 9000]))[0] == -1
+
+
+def test_codes_of_short_vectors_are_called_by_a_typical_one():
+    """Two places of a plane: the names say where they are."""
+    box = spaces.Box(-10, 10, (2,))
+    codes = VectorCodes(box)
+    assert codes.name(0) == "code 0"
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 3.0], [7.0, -2.0]])
+    actions = rng.integers(0, 2, 600)
+    states = np.append(0, actions.cumsum()[:-1]) % 2  # action 1 goes to the other place
+    vectors = places[states] + 0.05 * rng.standard_normal((600, 2))
+    seen = make_steps(vectors, actions, states.astype(float))
+    codes.adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=("standard",))))
+    names = {codes.name(code) for code in range(codes.n_codes)}
+    shown = np.array([[float(x) for x in name.split(": ")[1].split(",")] for name in names])
+    np.testing.assert_allclose(shown[np.argsort(shown[:, 0])], places, atol=0.1)
 
 
 def test_bad_vectors_are_refused():

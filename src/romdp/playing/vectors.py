@@ -37,6 +37,7 @@ _CAPACITY = 2**13  # codes
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
 _GROWTH = 1.5  # of the steps between fits, where something is at stake
 _YOUNG = 20  # vectors below which the mean of a code still moves
+_SHORT = 6  # numbers of a vector that its name can hold
 _LOOK = 1.15  # growth of the steps between looks at whether codes are mixed, and between idle fits
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
 _NEW = 0.9  # share of different vectors from which on they do not
@@ -183,8 +184,25 @@ class VectorCodes(Codes):
             self.book = decoder.encoding.codebook
 
     def name(self, code: int) -> str:
-        """Return what a code is called."""
-        return f"code {code}"
+        """Return what a code is called: its number and, if vectors are short, a typical one."""
+        typical = self._typical(code) if self.known and self.n_features <= _SHORT else None
+        if typical is None:
+            return f"code {code}"
+        return f"code {code}: {', '.join(f'{part:.3g}' for part in typical)}"
+
+    def _typical(self, code: int) -> NDArray[Any] | None:
+        """Return the vector that a code stands for, or the mean of those that have it."""
+        if self.names is not None:
+            found = list(self.names)[code : code + 1]
+            return np.frombuffer(found[0], self.memory.vectors.dtype) if found else None
+        assert self.decoder is not None
+        encoding = self.decoder.encoding
+        if encoding.map.matrix.shape[1] < self.n_features:  # a view that leaves something out
+            return None
+        book = encoding.codebook if self.book is None else self.book
+        vectors = encoding.map.center + book.points @ np.linalg.pinv(encoding.map.matrix)
+        own = self.codes(vectors) == code
+        return np.average(vectors[own], axis=0, weights=1 + book.sizes[own]) if own.any() else None
 
     def snapshot(self) -> "VectorCodes":
         """Return codes as they are now, for a policy; they remember nothing."""
