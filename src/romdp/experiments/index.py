@@ -135,6 +135,13 @@ class Index:
                 # last few runs, which are repeated.
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._make_room_for_returns()
+
+    def _make_room_for_returns(self) -> None:
+        """Add the column that indices had not at first; those of before stay readable."""
+        columns = [row[1] for row in self._connection.execute("PRAGMA table_info(waiting)")]
+        if columns and RETURNS not in columns:
+            self._connection.execute(f"ALTER TABLE waiting ADD COLUMN {RETURNS} BLOB")
 
     @staticmethod
     def create(path: Path, about: Mapping[str, str]) -> None:
