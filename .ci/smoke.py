@@ -76,7 +76,8 @@ def install(archive: Path, extra: str, folder: Path) -> Path:
     venv.create(folder / "env", with_pip=True)
     programs = folder / "env" / "bin"
     pip = (programs / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
-    run(*pip, "--constraint", ROOT / "constraints.txt", f"{archive}[{extra}]", cwd=folder)
+    pinned = ("--no-compile", "--constraint", ROOT / "constraints.txt")
+    run(*pip, *pinned, f"{archive}[{extra}]", cwd=folder)
     return programs
 
 
