@@ -172,9 +172,9 @@ class Posterior:
         rewards = self._draw_rewards(counts, rng, prior, t)
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
-        if promises:
-            means = self.mean_rewards(counts)
-            return promising_plan(counts, laws, rewards, means, precision, goal, start, rng)
+            if promises:
+                means = prior.means(counts)
+                return promising_plan(counts, laws, rewards, means, precision, goal, start, rng)
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.
         most = _SWEEPS + counts.n_observations if self.prior is None else MAX_SWEEPS

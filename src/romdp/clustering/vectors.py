@@ -101,9 +101,7 @@ def _group(
 def _count(steps: Steps, codes: Ints, n_codes: int) -> Counts:
     cuts = np.flatnonzero(steps.following != np.arange(1, steps.n_steps + 1))
     lengths = np.diff(np.append(-1, cuts))
-    rewards = steps.rewards
-    if rewards is not None and rewards.min() == rewards.max():
-        rewards = None
+    rewards = None if steps.pay_alike else steps.rewards
     seen = Trajectory(
         codes, steps.actions, rewards, lengths, n_observations=n_codes, n_actions=steps.n_actions
     )

@@ -55,6 +55,11 @@ class Steps:
         after: Ints = np.where(self.following >= 0, codes[self.following], self.following)
         return after
 
+    @property
+    def pay_alike(self) -> bool:
+        """Whether all rewards were the same, or there were none."""
+        return self.rewards is None or bool(self.rewards.min() == self.rewards.max())
+
     def first(self, most: int) -> "Steps":
         """Return the first rows alone."""
         if self.n_steps <= most:

@@ -492,8 +492,7 @@ class VectorState(AgentState):
 
 def _is_idle(steps: Steps) -> bool:
     """Whether nothing was at stake so far, so that finding states is all there is to do."""
-    alike = steps.rewards is None or steps.rewards.min() == steps.rewards.max()
-    return alike and not (steps.following == ENDED).any()
+    return steps.pay_alike and not (steps.following == ENDED).any()
 
 
 def _is_better(before: StateDecoder, found: StateDecoder, steps: Steps) -> bool:
