@@ -11,7 +11,7 @@ from romdp.core.errors import StorageError
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.encoding.encoder import make_steps
 from romdp.playing.memory import Memory
-from romdp.playing.vectors import VectorCodes
+from romdp.playing.vector_codes import VectorCodes
 
 
 class Corridor(gymnasium.Env):

@@ -21,7 +21,8 @@ from romdp.playing.episodes import Episodes, Novelty
 from romdp.playing.policy import Policy, policy_of
 from romdp.playing.spaces import actions_for, codes_for, codes_from
 from romdp.playing.stages import Range, checked_range, takes_any_reward, unit_reward, zero_reward
-from romdp.playing.vectors import VectorCodes, VectorState, start_state
+from romdp.playing.vector_codes import VectorCodes
+from romdp.playing.vectors import VectorState, start_state
 
 _KIND, _VERSION = "online agent", 3
 _NONE = -1

@@ -2,8 +2,8 @@
 
 The agent sees codes, whole numbers from 0. There are four kinds of them: `Numbers` for
 observations that are numbers already, `Numbering` for the elements of a finite Gymnasium space,
-`romdp.playing.vectors.VectorCodes` for vectors and pictures, and `Names` for anything else that can
-be told apart, in the order in which it first appears.
+`romdp.playing.vector_codes.VectorCodes` for vectors and pictures, and `Names` for anything else
+that can be told apart, in the order in which it first appears.
 """
 
 from collections.abc import Callable, Mapping
@@ -156,7 +156,7 @@ def codes_for(space: Any) -> Codes:
         return Numbering(space, "observation")
     boxed = any(isinstance(part, spaces.Box) for part in _parts(space))
     if boxed and isinstance(_flat(space), spaces.Box):
-        from romdp.playing.vectors import VectorCodes
+        from romdp.playing.vector_codes import VectorCodes
 
         return VectorCodes(space)
     return Names(Vocabulary(_CAPACITY if size is None else min(size, _CAPACITY)))
@@ -221,7 +221,7 @@ def codes_from(content: Any, what: str) -> Any:
         case {"space": space} if len(content) == 1:
             return Numbering(space_from(space), what)
         case {"vectors": space} if len(content) == 1 and what == "observation":
-            from romdp.playing.vectors import VectorCodes
+            from romdp.playing.vector_codes import VectorCodes
 
             return VectorCodes(space_from(space))
     raise InvalidInputError(f"these are no codes for an {what}: {str(content)[:60]}")

@@ -1,10 +1,8 @@
 """Agents that see vectors: codes that are learned while the agent plays.
 
-`VectorCodes` is where a space of numbers becomes codes, and `VectorState` the life of an agent
-that sees them. What is met is kept (a bounded part of it). Vectors of whole numbers, such as
-pictures, may repeat exactly: then each is a name, until they prove not to repeat. Otherwise actions
-are random at first; from then on the encoder is fitted again whenever the steps have grown by a
-factor, or codes prove to be mixed, and all that is kept is counted again under the new codes.
+`VectorState` is the life of such an agent. Where vectors do not repeat, actions are random at
+first; from then on the encoder is fitted again whenever the steps have grown by a factor, or codes
+prove to be mixed, and all that is kept is counted again under the new codes.
 """
 
 from collections.abc import Mapping
@@ -12,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentState
@@ -20,242 +17,24 @@ from romdp.agents.planners import Posterior
 from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.vectors import find_states, is_mixed
-from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
 from romdp.core.stored import Stored
 from romdp.data.budget import Budget
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
-from romdp.encoding.codebook import Codebook
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.scoring import Score, score
 from romdp.encoding.steps import ENDED, UNKNOWN, Steps
-from romdp.playing.memory import COLUMNS, Memory
-from romdp.playing.spaces import Codes, space_to_json
+from romdp.playing.memory import COLUMNS
+from romdp.playing.vector_codes import VectorCodes
 
-_CAPACITY = 2**13  # codes
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
 _GROWTH = 1.5  # of the steps between fits, where something is at stake
-_YOUNG = 20  # vectors below which the mean of a code still moves
-_SHORT = 6  # numbers of a vector that its name can hold
 _LOOK = 1.15  # growth of the steps between looks at whether codes are mixed, and between idle fits
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
-_NEW = 0.9  # share of different vectors from which on they do not
 _JUDGED = 20_000  # steps that codes are judged on
 _ENCODE, _EXPLORE = 11, 12  # streams of the seed
 _COUNTERS = ("due", "look", "grouped")
-
-
-class VectorCodes(Codes):
-    """Codes for vectors, pictures, and what Gymnasium flattens to a vector.
-
-    Parameters
-    ----------
-    space
-        A ``Box``, or a ``Dict`` or ``Tuple`` with such parts.
-
-    Attributes
-    ----------
-    names
-        The number of every different vector, while those are the codes; None for real numbers,
-        and for vectors that do not repeat.
-    decoder
-        From vectors to codes, once it is learned.
-    book
-        Codes that lie apart, with those opened since the decoder was learned.
-    """
-
-    size = _CAPACITY
-
-    def __init__(self, space: Any) -> None:
-        flat = spaces.flatten_space(space)
-        if not isinstance(flat, spaces.Box):
-            raise InvalidInputError(f"the observation space {space} cannot be flattened to numbers")
-        self.space = space
-        self.n_features = int(np.prod(flat.shape))
-        whole = np.issubdtype(flat.dtype, np.integer)
-        self.memory = Memory(self.n_features, flat.dtype if whole else np.float32)
-        self.names: dict[bytes, int] | None = {} if whole else None
-        self.decoder: StateDecoder | None = None
-        self.book: Codebook | None = None
-        self._last = (-1, -1)  # the last ticket that was asked for, and its code
-
-    def flatten(self, observation: Any) -> NDArray[Any]:
-        """Turn an observation into a vector of finite numbers."""
-        dtype = self.memory.vectors.dtype
-        try:
-            if isinstance(self.space, spaces.Box):
-                given = np.asarray(observation)
-            else:
-                given = np.asarray(spaces.flatten(self.space, observation))
-            vector = given.astype(dtype).reshape(-1)
-            if dtype.kind != "f" and not np.array_equal(vector, given.reshape(-1)):
-                raise ValueError(f"{dtype} cannot hold some of its numbers")
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise InvalidInputError(f"observation is not in {self.space}: {error}") from error
-        if vector.shape != (self.n_features,) or not np.isfinite(vector).all():
-            raise InvalidInputError(
-                f"observation has {vector.size} numbers, or some that are not finite; "
-                f"{self.space} has {self.n_features}"
-            )
-        return vector
-
-    def encode(self, observation: Any) -> int:
-        """Keep what is seen and return its ticket, which a `VectorState` understands."""
-        return self.memory.add(self.flatten(observation))
-
-    def find(self, observation: Any) -> int:
-        """Return the code; nothing is learned by asking."""
-        vector = self.flatten(observation)
-        if self.names is not None:
-            return self.names.get(vector.tobytes(), -1)
-        return -1 if self.decoder is None else int(self.codes(vector[None])[0])
-
-    def codes(self, vectors: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the codes of vectors that a decoder was learned for."""
-        assert self.decoder is not None
-        if self.book is None:
-            return self.decoder.predict(vectors)
-        return self.book.nearest(self.decoder.encoding.map(vectors))[0]
-
-    def code(self, ticket: int) -> int:
-        """Return the code of a vector that was met; one far from all codes opens a new one."""
-        if ticket != self._last[0]:
-            self._last = ticket, self._code(ticket)
-        return self._last[1]
-
-    def _code(self, ticket: int) -> int:
-        (row,) = self.memory.rows(np.array([ticket]))
-        vector = self.memory.vectors[row : row + 1]
-        if self.names is not None:
-            new = min(len(self.names), self.size - 1)
-            return self.names.setdefault(vector.tobytes(), new)
-        assert self.decoder is not None
-        if self.book is None:
-            return int(self.decoder.predict(vector)[0])
-        space = self.decoder.encoding.map(vector)
-        nearest, distance = self.book.nearest(space)
-        full = self.book.n_codes == self.size
-        if full or self.book.covers(nearest, distance)[0]:
-            return int(nearest[0])
-        self.book = self.book.grown(space[0])
-        return self.book.n_codes - 1
-
-    def join(self, row: int, code: int) -> None:
-        """Let the mean of a code follow its first vectors; this row of the memory is one."""
-        if self.book is not None and self.decoder is not None and self.book.sizes[code] < _YOUNG:
-            space = self.decoder.encoding.map(self.memory.vectors[row : row + 1])
-            self.book = self.book.joined(code, space[0])
-
-    def open_codes(self) -> None:
-        """Open codes for everything in memory that is far from all codes."""
-        if self.book is None or self.decoder is None:
-            return
-        rows = self.memory.vectors[: self.memory.size]
-        space = self.decoder.encoding.map(rows)
-        far = space[~self.book.covers(*self.book.nearest(space))]
-        self.book = self.book.extended(far, self.size)
-
-    @property
-    def repeat(self) -> bool:
-        """Whether vectors that were named have been met again, and names are not used up."""
-        assert self.names is not None
-        return len(self.names) <= min(_NEW * self.memory.n_met, self.size - 1)
-
-    @property
-    def known(self) -> bool:
-        """Whether there are codes."""
-        return self.names is not None or self.decoder is not None
-
-    @property
-    def n_codes(self) -> int:
-        """How many codes there are so far."""
-        if self.names is not None:
-            return len(self.names)
-        if self.book is not None:
-            return self.book.n_codes
-        return 0 if self.decoder is None else self.decoder.n_states
-
-    def adopt(self, decoder: StateDecoder | None, book: Codebook | None = None) -> None:
-        """Use another decoder from now on, or none; names are no codes any more."""
-        self.names, self.decoder, self.book = None, decoder, book
-        self._last = (-1, -1)
-        if decoder is not None and book is None and decoder.encoding.view == "apart":
-            self.book = decoder.encoding.codebook
-
-    def name(self, code: int) -> str:
-        """Return what a code is called: its number and, if vectors are short, a typical one."""
-        typical = self._typical(code) if self.known and self.n_features <= _SHORT else None
-        if typical is None:
-            return f"code {code}"
-        return f"code {code}: {', '.join(f'{part:.3g}' for part in typical)}"
-
-    def _typical(self, code: int) -> NDArray[Any] | None:
-        """Return the vector that a code stands for, or the mean of those that have it."""
-        if self.names is not None:
-            found = list(self.names)[code : code + 1]
-            return np.frombuffer(found[0], self.memory.vectors.dtype) if found else None
-        assert self.decoder is not None
-        encoding = self.decoder.encoding
-        if encoding.map.matrix.shape[1] < self.n_features:  # a view that leaves something out
-            return None
-        book = encoding.codebook if self.book is None else self.book
-        vectors = encoding.map.center + book.points @ np.linalg.pinv(encoding.map.matrix)
-        own = self.codes(vectors) == code
-        return np.average(vectors[own], axis=0, weights=1 + book.sizes[own]) if own.any() else None
-
-    def snapshot(self) -> "VectorCodes":
-        """Return codes as they are now, for a policy; they remember nothing."""
-        copy = VectorCodes(self.space)
-        if self.names is None:
-            copy.adopt(self.decoder, self.book)
-        else:
-            copy.names = dict(self.names)
-        return copy
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return names, or the decoder and the codes that were opened, for a file."""
-        if self.names is not None:
-            joined = np.frombuffer(b"".join(self.names), self.memory.vectors.dtype)
-            return {"names": joined.reshape(-1, self.n_features)}
-        if self.decoder is None:
-            return {}
-        arrays = {f"decoder_{name}": array for name, array in self.decoder.arrays().items()}
-        if self.book is not None:
-            arrays["book_points"], arrays["book_sizes"] = self.book.points, self.book.sizes
-        return arrays
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Read what `arrays` returned."""
-        stored = Stored(arrays, "the codes")
-        if "names" in stored:
-            kind = self.memory.vectors.dtype
-            rows = stored.take("names", (None, self.n_features), kind)
-            stored.finish()
-            self.names = {row.tobytes(): code for code, row in enumerate(rows)}
-            if self.memory.vectors.dtype.kind == "f" or len(self.names) > self.size:
-                stored.refuse("there are names for vectors of real numbers, or too many")
-            return
-        self.names = None
-        if not arrays:
-            return
-        decoder = StateDecoder.from_arrays(stored.part("decoder_"))
-        book = None
-        if "book_points" in stored:
-            points = stored.real("book_points", (None, decoder.encoding.map.matrix.shape[1]))
-            sizes = stored.real("book_sizes", (len(points),))
-            reach = decoder.encoding.codebook
-            book = Codebook(points, sizes, reach.radius, reach.slack)
-        stored.finish()
-        if decoder.encoding.map.matrix.shape[0] != self.n_features:
-            stored.refuse(f"its vectors do not have {self.n_features} numbers")
-        self.adopt(decoder, book)
-        if self.n_codes > self.size:
-            stored.refuse(f"there are more than {self.size} codes")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the space as plain data."""
-        return {"vectors": space_to_json(self.space)}
 
 
 @dataclass(frozen=True)
