@@ -19,7 +19,7 @@ from romdp.experiments.worlds import (
     safe_name,
     world_from,
 )
-from romdp.reports import read_results, write_report
+from romdp.reports import read_results, write_figures, write_report
 
 
 @pytest.fixture
@@ -108,14 +108,23 @@ def test_agents_and_baselines_are_compared_by_their_returns(tmp_path):
         late = mine[mine.step > 240]  # the last fifth
         assert late["return"].mean() == pytest.approx(row.facts["episodes"]["mean_return"])
         assert (mine.length.cumsum() == mine.step).all()
+    with pytest.raises(InvalidInputError, match="returns"):
+        romdp.load_runs(tmp_path / "lake", "groups")
+    results = read_results(tmp_path / "lake")
+    for record in results.records:
+        mine = returns[(returns.agent == record.agent) & (returns.seed == record.seed)]
+        number = max(10, (mine.step > 240).sum())
+        final = mine["return"].tail(number).mean()
+        assert record.curves["mean_return"][-1] == pytest.approx(final)
+    page = write_report(results).read_text(encoding="utf-8")
+    assert "success rate [95%]" in page
+    assert "Objective: episodic." in page
+    assert '"measures":{"mean_return":"mean return",' in page
+    written = write_figures(tmp_path / "lake", formats=("svg",))
+    assert "mean-return.svg" in [path.name for path in written]
     (shard,) = (tmp_path / "lake" / "tables").glob("returns-*")
     shard.unlink()
     assert len(read_runs(directory).damaged) == 4
-    with pytest.raises(InvalidInputError, match="returns"):
-        romdp.load_runs(tmp_path / "lake", "groups")
-    page = write_report(read_results(tmp_path / "lake")).read_text(encoding="utf-8")
-    assert "success rate [95%]" in page
-    assert "Objective: episodic." in page
 
 
 def test_an_environment_is_plain_data():

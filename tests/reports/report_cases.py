@@ -27,6 +27,7 @@ def make_record(agent="a", seed=0, step=(1, 10, 100), regret=(1.0, 2.0, 3.0), **
             "pseudo_regret": regret + 1,
             "n_clusters": np.linspace(4, 2, len(step)).astype(int),
             "reward": step / 2,
+            "mean_return": np.full(len(step), np.nan),
         },
         "epochs": {},
         "groupings": make_groupings(labels),

@@ -21,7 +21,7 @@ from romdp.reports import (
     save_figure,
     write_figures,
 )
-from romdp.reports.bands import aligned, band, common_steps, curve, typical
+from romdp.reports.bands import aligned, band, best_first, common_steps, curve, typical
 from romdp.reports.flow import lay_out
 from romdp.reports.groupings import emission_picture, flow_picture
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, agent_styles, state_colour
@@ -262,6 +262,14 @@ def test_the_typical_run_is_in_the_middle():
     assert typical(runs(9, 1, 5)).seed == 2
     assert typical(runs(9, 1, 5, 4)).seed == 3
     assert typical(runs(np.nan, 1)).seed == 1
+
+
+def test_without_regret_runs_are_ordered_by_their_returns():
+    records = runs(np.nan, np.nan, np.nan)
+    for record, final in zip(records, (0.5, 0.9, 0.7), strict=True):
+        record.curves["mean_return"][-1] = final
+    assert [record.seed for record in best_first(records)] == [1, 2, 0]
+    assert typical(records).seed == 2
 
 
 def test_nothing_to_summarise():

@@ -22,6 +22,7 @@ RETURN_COLUMNS = np.dtype([("step", np.int64), ("return", np.float64), ("length"
 """The columns of ``run.returns``."""
 
 _LAST = 0.2  # share of the steps over which returns are averaged
+_FEWEST = 10  # episodes that a point of a learning curve averages, as soon as there are as many
 _FIRST_LOOK = 1000  # steps after which what is new is looked at; then whenever they have doubled
 _NEW_SHARE = 0.95  # observations met for each step, from which on it is hopeless
 
@@ -120,13 +121,36 @@ def _recent(returns: "Returns", steps: int) -> NDArray[np.float64]:
     return totals
 
 
+def mean_return_by_step(
+    returns: "Returns | Mapping[str, NDArray[Any]]", steps: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Average the episodes that ended in the last fifth of the steps so far, at each of the steps.
+
+    Where fewer than ten ended there, the mean is over the last ten, or as many as there are; it is
+    NaN before the first one ends. Unlike `learning_curve` this has one grid for several runs.
+
+    Examples
+    --------
+    >>> returns = np.array([(4, 1.0, 4), (9, 2.0, 5), (10, 4.0, 1)], RETURN_COLUMNS)
+    >>> mean_return_by_step(returns.view(np.recarray), np.array([3, 4, 8, 10])).tolist()
+    [nan, 1.0, 1.0, 2.3333333333333335]
+    """
+    sums = np.cumsum(np.append(0.0, returns["return"]))
+    last = np.searchsorted(returns["step"], steps, "right")
+    recent = np.searchsorted(returns["step"], (1.0 - _LAST) * steps, "right")
+    first = np.maximum(np.minimum(recent, last - _FEWEST), 0)
+    with np.errstate(invalid="ignore"):  # no episode yet
+        means: NDArray[np.float64] = (sums[last] - sums[first]) / (last - first)
+    return means
+
+
 def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return steps and the running mean of the returns there, at most a thousand points.
 
     The mean is over the last twentieth of all episodes, at least ten, or as many as there are.
     """
     totals = returns["return"]
-    width = min(len(totals), max(10, len(totals) // 20))
+    width = min(len(totals), max(_FEWEST, len(totals) // 20))
     sums = np.cumsum(np.append(0.0, totals))
     last = np.unique(np.linspace(1, len(totals), min(len(totals), 1000)).astype(np.int64))
     first = np.maximum(0, last - width)

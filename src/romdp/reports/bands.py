@@ -15,16 +15,22 @@ from romdp.reports.reading import Record
 MEASURES = {
     "regret": "regret",
     "pseudo_regret": "pseudo-regret",
+    "mean_return": "mean return",
     "reward_per_step": "reward per step",
     "n_clusters": "number of groups",
 }
-"""What can be drawn over the steps, and what it is called."""
+"""What can be drawn over the steps, and what it is called; the first that is known comes first."""
 
 BANDS = {
     "mean": "line: mean over seeds; band: 95% bootstrap interval of that mean",
     "median": "line: median over seeds; band: from the lower to the upper quartile",
 }
 """The two kinds of band, and what to print beside a picture that has one."""
+
+RETURN_NOTE = (
+    "return: mean of the episodes that ended in the last fifth of the steps so far, of at least ten"
+)
+"""What to print beside a curve of mean returns."""
 
 _RESAMPLES = 2000
 _AT_ONCE = 100  # resamples of thousands of runs would not fit in memory together
@@ -123,13 +129,19 @@ def _resampled_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate(means)
 
 
+def best_first(records: Sequence[Record]) -> list[Record]:
+    """Order runs by final regret; in environments, which have no regret, by final return."""
+    loss = np.array([curve(record, "regret")[-1] for record in records])
+    if not np.isfinite(loss).any():
+        loss = -np.array([curve(record, "mean_return")[-1] for record in records])
+    return [records[i] for i in np.argsort(loss, kind="stable")]
+
+
 def typical(records: Sequence[Record]) -> Record:
-    """Return the run in the middle by final regret (the lower of two), to show as an example."""
+    """Return the run in the middle of `best_first` (the better of two), to show as an example."""
     if not records:
         raise InvalidInputError("records is empty; pass at least one run")
-    last = [float(curve(r, "regret")[-1]) for r in records]
-    order = np.argsort(last, kind="stable")
-    return records[int(order[(len(order) - 1) // 2])]
+    return best_first(records)[(len(records) - 1) // 2]
 
 
 def bulb_places(chosen: Mapping[str, Record]) -> dict[str, list[int]]:

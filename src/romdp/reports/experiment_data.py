@@ -19,11 +19,12 @@ from romdp.experiments.worlds import EnvironmentWorld
 from romdp.reports.bands import (
     BANDS,
     MEASURES,
+    RETURN_NOTE,
     aligned,
     band,
+    best_first,
     bulb_places,
     common_steps,
-    curve,
     known_measures,
     typical,
 )
@@ -84,6 +85,7 @@ def page_data(results: Results, told: Collection[str] = ()) -> dict[str, Any]:
         "panels": [panel_title(panel) for panel in panels],
         "measures": known_measures(results.records),
         "bands": BANDS,
+        "returnNote": RETURN_NOTE,
         "series": [
             {
                 "agent": a,
@@ -122,12 +124,12 @@ def _series(records: Sequence[Record], n_lines: int) -> dict[str, Any]:
 
 
 def _spread(records: Sequence[Record], most: int) -> Sequence[Record]:
-    """Return at most ``most`` runs, spread evenly by their final regret."""
+    """Return at most ``most`` runs, spread evenly from the best to the worst."""
     if len(records) <= most:
         return records
-    order = np.argsort([curve(record, "regret")[-1] for record in records], kind="stable")
+    ordered = best_first(records)
     places = np.rint(np.linspace(0, len(records) - 1, most)).astype(np.int64)
-    return [records[i] for i in order[places]]
+    return [ordered[i] for i in places]
 
 
 def _stories(
@@ -167,7 +169,8 @@ def _story(record: Record, experiment: Experiment) -> dict[str, Any]:
     return {
         "seed": record.seed,
         "final": {
-            name: record.curves[name][-1] for name in ("regret", "pseudo_regret", "n_clusters")
+            name: record.curves[name][-1]
+            for name in ("regret", "pseudo_regret", "mean_return", "n_clusters")
         },
         "facts": {
             name: record.facts.get(name)

@@ -276,8 +276,8 @@ def _story(n_told: int, n_runs: int) -> Html:
     note = "Choose a run; the grouping is told change by change."
     if n_told < n_runs:
         note += (
-            f" The page has {n_told:,} of {n_runs:,} runs, the middle one by final regret of each "
-            "agent and world first; add another with `romdp report DIR --run NAME`."
+            f" The page has {n_told:,} of {n_runs:,} runs, the middle one of each agent in each "
+            "world first; add another with `romdp report DIR --run NAME`."
         )
     return section(
         "story",

@@ -1,4 +1,4 @@
-"""Figures for print: regret with bands, groups along the regret, and those of a whole directory.
+"""Figures for print: learning curves with bands, groups along the regret, and those of a directory.
 
 Regret is drawn as in `fig:comparison`, the groups along it as in `fig:comparisonCar`.
 """
@@ -16,7 +16,16 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.storage import write_bytes
 from romdp.core.validation import choice
 from romdp.experiments.summary import limit_constant
-from romdp.reports.bands import BANDS, MEASURES, band, bulb_places, curve, known_measures, typical
+from romdp.reports.bands import (
+    BANDS,
+    MEASURES,
+    RETURN_NOTE,
+    band,
+    bulb_places,
+    curve,
+    known_measures,
+    typical,
+)
 from romdp.reports.drawing import new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
 from romdp.reports.palette import Style, agent_styles
@@ -39,6 +48,7 @@ __all__ = [
 _FORMATS = ("svg", "png")
 _N_MARKERS = 7
 _LIMIT = "C log N"
+_ROOT = r"$\sqrt{N}$"
 
 
 def write_figures(
@@ -48,9 +58,9 @@ def write_figures(
 ) -> list[Path]:
     """Write the figures of a run directory, as SVG and PNG.
 
-    Regret and pseudo-regret against sqrt(N) and the groups along the regret (where no regret is
-    known: the reward per step), and for every agent that regroups the flow of its typical run
-    in every world.
+    Regret and pseudo-regret against sqrt(N) and the groups along the regret. Where no regret is
+    known: the mean return of episodes, or the reward per step where none ended. For every agent
+    that regroups, the flow of its typical run in every world.
 
     Parameters
     ----------
@@ -71,12 +81,12 @@ def write_figures(
     known = known_measures(results.records)
     figures = {
         name.replace("_", "-"): regret_figure(results, name)
-        for name in ("regret", "pseudo_regret")
+        for name in ("regret", "pseudo_regret", "mean_return")
         if name in known
     }
     if "regret" in known:
         figures["groups"] = groups_figure(results)
-    else:
+    if not figures:
         figures["reward-per-step"] = regret_figure(results, "reward_per_step")
     for world, size in results.panels:
         for agent in results.agents:
@@ -137,17 +147,18 @@ def regret_figure(
     agents: Sequence[str] | None = None,
     share_y: bool = True,
 ) -> "Figure":
-    """Draw regret against the square root of the step, one panel per world and Y.
+    """Draw a learning curve with its band, one panel per world and Y.
 
-    On this axis a regret that grows as sqrt(N) is a straight line. What the band means is
-    written below the panels.
+    The horizontal axis is the square root of the step, where a regret that grows as sqrt(N) is a
+    straight line; for returns it is the step. What the band means is written below the panels.
 
     Parameters
     ----------
     results
         A run directory, read by `read_results`.
     measure
-        ``"regret"``, ``"pseudo_regret"``, ``"reward_per_step"`` or ``"n_clusters"``.
+        ``"regret"``, ``"pseudo_regret"``, ``"mean_return"``, ``"reward_per_step"`` or
+        ``"n_clusters"``.
     kind
         ``"mean"``: mean and 95% bootstrap interval; ``"median"``: median and quartiles.
     agents
@@ -171,8 +182,11 @@ def regret_figure(
             step = np.geomspace(1, results.experiment.steps, 100)
             limit = limits[panel] * np.log(step)
             axes.plot(np.sqrt(step), limit, color="#777777", ls=":", lw=0.8, label=_LIMIT)
-        _label_axes(axes, MEASURES[measure], share_y=share_y)
+        across = "step" if measure == "mean_return" else _ROOT
+        _label_axes(axes, MEASURES[measure], share_y=share_y, across=across)
     note = _band_note(kind, counts)
+    if measure == "mean_return":
+        note += f"\n{RETURN_NOTE}"
     if limits:
         note += f"; dotted: {_LIMIT}, which no agent stays below for ever"
     _add_legend(figure, styles, note)
@@ -247,27 +261,27 @@ def _draw_band(
     summary = band(records, measure, kind)
     if np.isnan(summary.middle).all():
         return
-    root = np.sqrt(summary.step)
+    across = np.asarray(summary.step if measure == "mean_return" else np.sqrt(summary.step), float)
     axes.plot(
-        root,
+        across,
         summary.middle,
         color=style.colour,
         linestyle=style.dash,
         linewidth=1.6,
         marker=style.marker,
         markersize=4,
-        markevery=_marker_places(root),
+        markevery=_marker_places(across),
     )
     if summary.n_runs > 1:
         axes.fill_between(
-            root, summary.low, summary.high, color=style.colour, alpha=0.18, linewidth=0
+            across, summary.low, summary.high, color=style.colour, alpha=0.18, linewidth=0
         )
 
 
-def _marker_places(root: NDArray[np.float64]) -> list[int]:
+def _marker_places(across: NDArray[np.float64]) -> list[int]:
     """Choose points that lie evenly on the axis: the stored steps crowd at its beginning."""
-    wanted = np.linspace(root[0], root[-1], _N_MARKERS)
-    return sorted({int(np.abs(root - place).argmin()) for place in wanted})
+    wanted = np.linspace(across[0], across[-1], _N_MARKERS)
+    return sorted({int(np.abs(across - place).argmin()) for place in wanted})
 
 
 def _draw_bulb(axes: "Axes", record: Record, point: int, style: Style) -> None:
@@ -289,10 +303,10 @@ def _draw_bulb(axes: "Axes", record: Record, point: int, style: Style) -> None:
     axes.text(x, y, f"{number}", ha="center", va="center_baseline", fontsize=size, zorder=6)
 
 
-def _label_axes(axes: "Axes", name: str, share_y: bool) -> None:
+def _label_axes(axes: "Axes", name: str, share_y: bool, across: str = _ROOT) -> None:
     from matplotlib.ticker import FuncFormatter
 
-    axes.set_xlabel(r"$\sqrt{N}$", fontsize=9)
+    axes.set_xlabel(across, fontsize=9)
     place = axes.get_subplotspec()
     if not share_y or place is None or place.is_first_col():
         axes.set_ylabel(name, fontsize=9)

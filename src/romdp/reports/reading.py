@@ -5,17 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
+from romdp.core.storage import check_directory
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import Experiment
 from romdp.experiments.tables import bounds_of, read_runs, schema
 from romdp.experiments.watching import last_line
+from romdp.playing.episodes import mean_return_by_step
 
 if TYPE_CHECKING:
     import pyarrow
@@ -73,7 +74,8 @@ class Record:
     agent, world, n_observations, seed
         Which run it is; ``seed`` is the number of the replicate.
     curves
-        The columns step, regret, pseudo_regret, n_clusters and reward.
+        The columns step, regret, pseudo_regret, n_clusters, reward and mean_return, the last as
+        `mean_return_by_step` averages it.
     epochs
         The columns epoch, start, length, n_clusters, gain and sweeps.
     groupings
@@ -168,12 +170,10 @@ def read_results(path: str | os.PathLike[str]) -> Results:
         If the directory is missing or foreign, if its experiment was edited, or if it has no
         finished run that is sound; the message says which.
     """
-    if not Path(path).is_dir():
-        problem = "is a file" if Path(path).exists() else "does not exist"
-        raise StorageError(f"{path} {problem}; pass the directory that `romdp compare` wrote")
+    check_directory(path, "the directory that `romdp compare` wrote")
     directory = RunDirectory.open(path)
     experiment = directory.experiment
-    stored = read_runs(directory, ("figures", "epochs", "groups"))
+    stored = read_runs(directory)
     failures = tuple((run.id, last_line(error)) for run, error in stored.failed.items())
     damaged = tuple((run.id, what) for run, what in stored.damaged.items())
     if not stored.rows:
@@ -181,7 +181,14 @@ def read_results(path: str | os.PathLike[str]) -> Results:
         why += f" ({len(damaged)} damaged: {damaged[0][0]}: {damaged[0][1]})" if damaged else ""
         raise StorageError(f"{path} has no finished run{why}; go on with: romdp resume {path}")
     numbers = [row.number for row in stored.rows]
-    curves = list(_cut(stored.tables["figures"], "figures", numbers))
+    curves = [
+        figures | {"mean_return": mean_return_by_step(returns, figures["step"])}
+        for figures, returns in zip(
+            _cut(stored.tables["figures"], "figures", numbers),
+            _cut(stored.tables["returns"], "returns", numbers),
+            strict=True,
+        )
+    ]
     epochs = list(_cut(stored.tables["epochs"], "epochs", numbers))
     sizes = [row.run.n_observations for row in stored.rows]
     groupings = list(_cut_groupings(stored.tables["groups"], numbers, sizes))

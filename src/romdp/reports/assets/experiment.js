@@ -10,6 +10,7 @@
   const view = {
     measure: Object.keys(data.measures)[0], axis: "root", band: "mean", same: true,
   };
+  if (view.measure === "mean_return") view.axis = "linear";
   const AXES = {
     root: { name: "√N", title: "√N", place: Math.sqrt },
     log: { name: "N, logarithmic", title: "step N", place: (n) => n, type: "log" },
@@ -48,7 +49,8 @@
   $("views").append(
     choice("measure", Object.entries(data.measures), setView("measure")),
     choice("horizontal axis",
-      Object.entries(AXES).map(([key, axis]) => [key, `against ${axis.name}`]), setView("axis")),
+      Object.entries(AXES).map(([key, axis]) => [key, `against ${axis.name}`]), setView("axis"),
+      view.axis),
     choice("band", [
       ["mean", "mean, 95% interval"], ["median", "median, quartiles"], ["runs", "single runs"],
     ], setView("band")),
@@ -142,9 +144,10 @@
     const all = data.series.every((s) => s.seeds.length === s.nRuns);
     const alone = view.band === "runs" || data.series.every((s) => s.nRuns === 1);
     const note = !alone ? data.bands[view.band]
-      : all ? "one line per run" : "one line per run; runs are chosen evenly by their final regret";
+      : all ? "one line per run" : "one line per run; the runs are spread evenly from the best to the worst";
     const limited = data.panels.some((_, p) => limitTraces(p).length);
-    $("band-note").textContent = note
+    const averaged = view.measure === "mean_return" ? `; ${data.returnNote}` : "";
+    $("band-note").textContent = note + averaged
       + (limited ? "; thin and grey: C log N, which no agent stays below for ever" : "");
   };
 
@@ -201,14 +204,14 @@
   const drawStory = () => {
     const run = data.runs.find((r) =>
       r.panel === chosen.panel && r.agent === chosen.agent && r.seed === chosen.seed);
-    const final = (name) => number(run.final[name]);
+    const final = (name, words) => (run.final[name] === null ? "" : `${words} ${number(run.final[name])}`);
     const { exact, refines, steps_to_exact: since, seconds } = run.facts;
     const verdict = !run.known ? "" : exact ? `the true grouping from step ${number(since)} on`
       : refines ? "no group mixes hidden states, but some are still apart" : "some group mixes hidden states";
     $("run-facts").textContent = [
       `${data.agents[run.agent].name} in ${data.panels[run.panel]}, seed ${run.seed}`,
-      `regret ${final("regret")}, pseudo-regret ${final("pseudo_regret")}`,
-      `groups at the end: ${final("n_clusters")}`, verdict,
+      final("regret", "regret"), final("pseudo_regret", "pseudo-regret"),
+      final("mean_return", "mean return at the end"), final("n_clusters", "groups at the end:"), verdict,
       `changes of the grouping: ${number(run.changes)}`, `wall time: ${number(seconds)} s`,
     ].filter(Boolean).join(" · ");
     show("flow", run.flow, run.flow ? run.flowNote : "The grouping of this run never changed.");
@@ -236,8 +239,7 @@
         chosen[key] = Number(value);
         drawChoice();
         $("choose").querySelector(`[data-key="${key}"]`).focus();
-      });
-      made.value = String(chosen[key]);
+      }, chosen[key]);
       made.dataset.key = key;
       return made;
     };

@@ -72,10 +72,11 @@ const romdp = (() => {
     box.addEventListener("change", () => change(box.checked));
     return make("label", { className: "chip" }, box, ...before, text);
   };
-  // A menu of [value, text] pairs.
-  const choice = (label, options, change) => {
+  // A menu of [value, text] pairs; `value` is chosen at first.
+  const choice = (label, options, change, value = options[0][0]) => {
     const menu = make("select", { ariaLabel: label, title: label });
-    menu.append(...options.map(([value, text]) => make("option", { value }, text)));
+    menu.append(...options.map(([key, text]) => make("option", { value: key }, text)));
+    menu.value = String(value);
     menu.addEventListener("change", () => change(menu.value));
     return menu;
   };
