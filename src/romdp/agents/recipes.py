@@ -102,7 +102,7 @@ def Oracle(  # noqa: N802 - the name of an agent
     Parameters
     ----------
     labels
-        The true hidden states, ``world.labels``.
+        The true hidden states, ``world.labels``; see `Known`.
     planner
         ``"optimism"`` (UCRL2), ``"posterior"`` (posterior sampling as in `LCPSRL`), or a planner.
     confidence, delta

@@ -126,7 +126,9 @@ class Known:
     Parameters
     ----------
     labels
-        The group of every observation, such as ``world.labels``.
+        The group of every observation, such as ``world.labels``. An agent plans on all of them,
+        whether they are ever met or not, and an optimist expects the best of those it has not met.
+        Give -1 to numbers that never occur, such as the free places of a vocabulary.
     """
 
     partition: Partition
