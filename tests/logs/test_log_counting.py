@@ -1,6 +1,8 @@
 import subprocess
 import sys
+import tempfile
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import check_columns, count_logs, share_out
 from romdp.logs.reading.pieces import Piece
 from romdp.logs.reading.sources import open_source
+from romdp.logs.reading.stretches import _scratch_folder
 
 COLUMNS = Columns("page", "offer", "paid", "user")
 NO_USER = Columns("page", "offer", "paid")
@@ -380,6 +383,20 @@ after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(log.n_rows, log.total.n_steps, log.total.n_transitions, log.total.reward_sums.sum())
 print((after - before) // 1024)
 """
+
+
+def test_folders_that_a_killed_process_left_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    other = tmp_path / "other"
+    other.mkdir()
+    (tmp_path / "romdp-log-link").symlink_to(other)
+    (tmp_path / "romdp-log-left").mkdir()
+    (tmp_path / "romdp-log-left" / "rows.tmp").write_bytes(b"rows")
+    in_use = Path(_scratch_folder())
+    assert Path(_scratch_folder()).is_dir()
+    assert in_use.is_dir()
+    assert other.is_dir()
+    assert not (tmp_path / "romdp-log-left").exists()
 
 
 @pytest.mark.slow

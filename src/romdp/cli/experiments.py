@@ -21,7 +21,10 @@ _MOST_NAMED = 20  # damaged runs
 
 
 _Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DIR", help="A directory that `romdp compare` wrote.", show_default=False
+    ),
 ]
 
 
@@ -33,8 +36,8 @@ def compare(
         str | None,
         option(
             "--agents",
-            "sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, lc-ucrl, lc-psrl, ucrl2, ucrl3, psrl, "
-            "oracle, oracle-psrl, two-phase, q-learning, dqn.",
+            "Which agents: lc-psrl, lc-ucrl, sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, two-phase, "
+            "ucrl2, ucrl3, psrl, oracle, oracle-psrl, q-learning, dqn.",
             metavar="NAME,NAME,...",
             default="sl-ucrl,ucrl2,oracle",
         ),
@@ -56,15 +59,6 @@ def compare(
             "--seeds", "How often everything is repeated, each time with new worlds.", default="5"
         ),
     ] = None,
-    scale: Annotated[
-        float | None,
-        option(
-            "--scale",
-            "Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
-            "or bernstein. At 1 those agents explore for most of a million steps; below 1 nothing "
-            "is guaranteed.",
-        ),
-    ] = None,
     config: Annotated[
         Path | None,
         option(
@@ -82,9 +76,10 @@ def compare(
         list[str] | None,
         option(
             "--world",
-            "A world by name or from a file; may be repeated.",
+            "A world that `romdp generate` knows, a file that it wrote, or gym: and the name of a "
+            "Gymnasium environment; may be repeated.",
             _WORLDS,
-            "NAME|FILE",
+            "NAME|FILE|gym:NAME",
             default="random-romdp",
         ),
     ] = None,
@@ -96,6 +91,16 @@ def compare(
             "reward_range=[-10,20], which agents other than lc-psrl need.",
             _WORLDS,
             "NAME=VALUE",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        option(
+            "--objective",
+            "What the agents maximise: average, episodic, episodic:H with a horizon, or a discount "
+            "such as 0.99; q-learning and dqn take a discount alone.",
+            _AGENTS,
+            default="average; episodic in an environment",
         ),
     ] = None,
     delta: Annotated[
@@ -110,6 +115,16 @@ def compare(
             "are), paper, jaksch or bernstein.",
             _AGENTS,
             default="time-uniform, or paper if --scale is given",
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        option(
+            "--scale",
+            "Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
+            "or bernstein. At 1 those agents explore for most of a million steps; below 1 nothing "
+            "is guaranteed.",
+            _AGENTS,
         ),
     ] = None,
     constants: Annotated[
@@ -131,16 +146,6 @@ def compare(
     constant: Annotated[
         float | None,
         option("--constant", "The constant C in the bound of sl-ucrl-paper.", _AGENTS, default="1"),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        option(
-            "--objective",
-            "What the agents maximise: average, episodic, episodic:H with a horizon, or a discount "
-            "such as 0.99; q-learning and dqn take a discount alone.",
-            _AGENTS,
-            default="average; episodic in an environment",
-        ),
     ] = None,
     workers: WorkersOption = 1,
     dask: DaskOption = None,
@@ -211,6 +216,9 @@ def resume(
     quiet: QuietOption = False,
 ) -> None:
     """Finish a run directory: run what is missing, and try failed runs again."""
+    from romdp.core.storage import check_directory
+
+    check_directory(path, "the directory that `romdp compare` wrote")
     from romdp import __version__
     from romdp.core.validation import real_number
     from romdp.experiments.directory import RunDirectory
@@ -258,7 +266,9 @@ def report(
 
     A page of very many runs has the summaries of all and the stories of some.
     """
-    from romdp.core.storage import check_output
+    from romdp.core.storage import check_directory, check_output
+
+    check_directory(path, "a directory that `romdp compare` or `romdp fit` wrote")
     from romdp.logs.model.files import is_model
     from romdp.reports import read_results, write_model_page, write_report
 

@@ -176,6 +176,13 @@ def open_regular(path: PathLike) -> Iterator[BufferedReader]:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def check_directory(path: PathLike, wanted: str) -> None:
+    """Refuse a path that is no directory; ``wanted`` says what to pass instead."""
+    if not Path(path).is_dir():
+        problem = "is a file" if Path(path).exists() else "does not exist"
+        raise StorageError(f"{path} {problem}; pass {wanted}")
+
+
 @contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold the lock file ``path`` while the context lasts.

@@ -14,14 +14,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError
-from romdp.core.storage import write_bytes
+from romdp.core.storage import check_directory, write_bytes
 from romdp.core.validation import choice
 from romdp.experiments.directory import RunDirectory, delete_checkpoint
 from romdp.experiments.index import KINDS, MOST_GROUPINGS, RETURNS, Contents, Index, Row, Shard
@@ -236,9 +235,7 @@ def load_runs(
     StorageError
         If the directory is missing, foreign or damaged as a whole.
     """
-    if not Path(directory).is_dir():
-        problem = "is a file" if Path(directory).exists() else "does not exist"
-        raise StorageError(f"{directory} {problem}; pass the directory that `romdp compare` wrote")
+    check_directory(directory, "the directory that `romdp compare` wrote")
     choice(table, "table", tuple(_LOADED))
     stored = read_runs(RunDirectory.open(directory), (table,))
     return stored.tables[table].select(_LOADED[table]).combine_chunks()

@@ -11,7 +11,7 @@ import atexit
 import contextlib
 import functools
 import os
-import secrets
+import shutil
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +33,7 @@ BLOCK = 100
 
 _MEMORY = "2GB"  # DuckDB may use so much before it spills to disk
 _MOST_THREADS = 8
+_SCRATCH = "romdp-log-"  # begins the names of folders for rows that do not fit into memory
 # Sums of whole numbers do not depend on the order in which threads add them up.
 _UNIT = 2.0**52  # parts of a reward from [0, 1]
 _INVERSE_UNIT = 2.0**32  # parts of 1 / propensity
@@ -227,12 +228,43 @@ def _database(process: int) -> Any:
     """Open the database of a process: in memory, and on disk when that is full."""
     import duckdb
 
-    folder = Path(tempfile.gettempdir()) / f"romdp-rows-{process}-{secrets.token_hex(4)}"
+    folder = _scratch_folder()
     database = duckdb.connect(
-        ":memory:", config={"memory_limit": _MEMORY, "temp_directory": str(folder)}
+        ":memory:", config={"memory_limit": _MEMORY, "temp_directory": folder}
     )
     atexit.register(database.close)
     return database
+
+
+def _scratch_folder() -> str:
+    """Make a folder that goes with this process, and remove those that killed processes left."""
+    try:
+        for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+            _remove_if_left(left)
+        folder = tempfile.mkdtemp(prefix=_SCRATCH)
+    except OSError as error:
+        raise WriteError(f"there is no room for temporary files: {error}") from error
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with contextlib.suppress(ImportError, OSError):  # where locks are not known, nobody removes it
+        import fcntl
+
+        # The lock ends with the process, in whatever way it ends.
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
+    return folder
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove the folder of a process that was killed; one in use, or somebody else's, stays."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(descriptor).st_uid == os.getuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
