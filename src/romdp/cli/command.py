@@ -8,19 +8,14 @@ import typer
 
 from romdp import __version__
 from romdp.cli import experiments, logs, reproduce, worlds
+from romdp.cli.options import examples
 from romdp.cli.play import play
 from romdp.core.errors import InvalidInputError
-
-
-def _examples(*commands: str) -> str:
-    """Write examples for the end of a help text; each is a paragraph, else lines would join."""
-    return "\n\n".join(("Examples:", *commands))
-
 
 app = typer.Typer(
     name="romdp",
     help="Learn the few hidden states behind many observations while acting.",
-    epilog=_examples(
+    epilog=examples(
         "romdp compare --observations 10,30 --steps 1e5 --agents lc-psrl,ucrl3,oracle --out runs",
         "romdp play Taxi-v4 --views 10 --steps 70000 --out taxi",
         "romdp fit log.parquet --observation page --action offer --reward paid --out model",
@@ -33,25 +28,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(
-    epilog=_examples(
+    epilog=examples(
         "romdp compare --observations 10,20,30 --steps 1e6 --seeds 10 --workers 2 --out runs",
         "romdp compare --agents lc-psrl,oracle-psrl --states 10 --observations 300 --out many",
         "romdp compare --world gym:FrozenLake-v1 --agents lc-psrl,q-learning --out lake",
         "romdp compare --agents sl-ucrl,ucrl2,oracle --observations 10 --scale 0.1 --out paper",
     )
 )(experiments.compare)
-app.command(epilog=_examples("romdp resume runs --workers 2"))(experiments.resume)
-app.command(epilog=_examples("romdp report runs", "romdp report model --out page.html"))(
+app.command(epilog=examples("romdp resume runs --workers 2"))(experiments.resume)
+app.command(epilog=examples("romdp report runs", "romdp report model --out page.html"))(
     experiments.report
 )
 app.command(
-    epilog=_examples(
+    epilog=examples(
         "romdp reproduce regret --quick --out quick",
         "romdp reproduce regret --workers 2 --out regret",
     )
 )(reproduce.reproduce)
 app.command(
-    epilog=_examples(
+    epilog=examples(
         "romdp play CliffWalking-v1 --steps 10000 --out cliff",
         "romdp play Taxi-v4 --views 10 --steps 70000 --out taxi",
         "romdp play minigrid:MiniGrid-Empty-8x8-v0 --steps 20000 --out grid",
@@ -59,23 +54,32 @@ app.command(
 )(play)
 app.command(
     "fit",
-    epilog=_examples(
+    epilog=examples(
         "romdp fit log.parquet --observation page --action offer --reward paid --out model",
         "romdp fit 'logs/*.csv' --observation page --action offer --reward paid --episode visit",
         "romdp fit sensors.parquet --observation x,y,z --action valve --reward yield --out plant",
+        "romdp fit visits.parquet --observation page --out sequences",
         "romdp fit --counts counts.parquet --out model",
     ),
 )(logs.fit_command)
-app.command("apply", epilog=_examples("romdp apply model log.parquet --out placed.parquet"))(
+app.command("apply", epilog=examples("romdp apply model new.parquet --out placed.parquet"))(
     logs.apply_command
 )
-app.command("evaluate", epilog=_examples("romdp evaluate model new.parquet"))(logs.evaluate_command)
+app.command(
+    "evaluate",
+    epilog=examples(
+        "romdp evaluate model new.parquet", "romdp evaluate model new.csv --propensity chance"
+    ),
+)(logs.evaluate_command)
 app.add_typer(
     worlds.generate,
     name="generate",
-    epilog=_examples("romdp generate random-romdp --observations 30 --seed 0 --out world.npz"),
+    epilog=examples(
+        "romdp generate random-romdp --observations 30 --seed 0 --out world.npz",
+        "romdp generate river-swim --help",
+    ),
 )
-app.command(epilog=_examples("romdp inspect world.npz", "romdp inspect --brief world.npz"))(
+app.command(epilog=examples("romdp inspect world.npz", "romdp inspect --brief world.npz"))(
     worlds.inspect
 )
 

@@ -33,7 +33,7 @@ _JUDGING = "How the model is judged"
 
 def _column(role: str, words: str) -> Any:
     """Make the option that names a column of another log."""
-    return option(f"--{role}", f"Column of {words}.", metavar="COLUMN", default=_SAME)
+    return option(f"--{role}", f"Column {words}.", metavar="COLUMN", default=_SAME)
 
 
 def _columns(text: str | None) -> str | list[str] | None:
@@ -95,7 +95,7 @@ def fit_command(
         Path | None,
         option(
             "--out",
-            "Write the model and its page here; without it they are only printed.",
+            "Write the model and its page here; without it the model is only printed.",
             metavar="DIR",
         ),
     ] = None,
@@ -279,18 +279,22 @@ def evaluate_command(
         ),
     ],
     files: _Files,
-    observation: Annotated[str | None, _column("observation", "what was seen")] = None,
-    action: Annotated[str | None, _column("action", "what was then done")] = None,
-    reward: Annotated[str | None, _column("reward", "what that earned")] = None,
-    episode: Annotated[str | None, _column("episode", "the episode that a row belongs to")] = None,
-    order: Annotated[str | None, _column("order", "what rises within an episode")] = None,
-    terminated: Annotated[str | None, _column("terminated", "where episodes ended")] = None,
-    propensity: Annotated[str | None, _column("propensity", "the action's chance")] = None,
+    observation: Annotated[str | None, _column("observation", "of what was seen")] = None,
+    action: Annotated[str | None, _column("action", "of what was then done")] = None,
+    reward: Annotated[str | None, _column("reward", "of what that earned")] = None,
+    episode: Annotated[
+        str | None, _column("episode", "that says which episode a row belongs to")
+    ] = None,
+    order: Annotated[str | None, _column("order", "that rises within an episode")] = None,
+    terminated: Annotated[
+        str | None, _column("terminated", "that is true where an episode ended")
+    ] = None,
+    propensity: Annotated[str | None, _column("propensity", "of the action's probability")] = None,
     seed: Annotated[int, option("--seed", "Seeds the intervals.", least=0)] = 0,
 ) -> None:
     """Estimate from a log what following a model would earn.
 
-    The log should be another one than the model was fitted to.
+    Use a log that the model was not fitted to: on its own log a model looks better than it is.
     """
     from romdp.core.errors import InvalidInputError
     from romdp.logs.evaluating import evaluate

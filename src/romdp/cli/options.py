@@ -21,6 +21,11 @@ def option(
     )
 
 
+def examples(*commands: str) -> str:
+    """Write examples for the end of a help text; each is a paragraph, else lines would join."""
+    return "\n\n".join(("Examples:", *commands))
+
+
 WorkersOption = Annotated[
     int, option("--workers", "How many processes of this machine to use.", RUNNING)
 ]

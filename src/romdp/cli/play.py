@@ -26,7 +26,10 @@ def play(
         Path,
         option("--out", "A new directory for the results.", metavar="DIR", default=False),
     ],
-    agent: Annotated[str, option("--agent", "An agent, named as in `romdp compare`.")] = "lc-psrl",
+    agent: Annotated[
+        str,
+        option("--agent", "An agent: lc-psrl, lc-ucrl, sl-ucrl, two-phase, psrl, ucrl2 or ucrl3."),
+    ] = "lc-psrl",
     steps: Annotated[str, option("--steps", "Number of steps.")] = "60000",
     views: Annotated[
         int | None,

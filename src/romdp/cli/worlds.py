@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from romdp.cli.options import examples
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import UNKNOWN, columns, one_line
 
@@ -52,7 +53,8 @@ class _Worlds(TyperGroup):
         if cmd_name not in WORLDS:
             return None
         one = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        one.command(cmd_name)(_command(cmd_name, WORLDS[cmd_name]))
+        example = f"romdp generate {cmd_name} --out world.npz"
+        one.command(cmd_name, epilog=examples(example))(_command(cmd_name, WORLDS[cmd_name]))
         return typer.main.get_command(one)
 
 
@@ -128,13 +130,20 @@ def _read_room(path: Path | None) -> list[str] | None:
 
 def inspect(
     path: Annotated[
-        Path, typer.Argument(metavar="WORLD", help="A world file.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="WORLD",
+            help="A file that `romdp generate` or `save` wrote.",
+            show_default=False,
+        ),
     ],
     brief: Annotated[
         bool, typer.Option("--brief", help="Leave out the constants and bounds of the theory.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    steps: Annotated[float, typer.Option(help="Number of steps N in the bounds.")] = 1e6,
+    steps: Annotated[
+        float, typer.Option(help="Number of steps N in the bounds.", show_default="1e6")
+    ] = 1e6,
     delta: Annotated[float, typer.Option(help="Probability that the bounds fail.")] = 0.05,
 ) -> None:
     """Say what is known exactly about a world: gain, policy, assumptions, the paper's bounds."""
