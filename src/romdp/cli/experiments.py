@@ -268,12 +268,12 @@ def report(
     """
     from romdp.core.storage import check_directory, check_output
 
+    if out is not None and out.parent.exists():  # if not, it is made
+        check_output(out)
     check_directory(path, "a directory that `romdp compare` or `romdp fit` wrote")
     from romdp.logs.model.files import is_model
     from romdp.reports import read_results, write_model_page, write_report
 
-    if out is not None and out.parent.exists():  # if not, it is made
-        check_output(out)
     if is_model(path):
         typer.echo(f"wrote {write_model_page(path, out)}")
         return
