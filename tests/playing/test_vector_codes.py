@@ -154,6 +154,7 @@ def test_codes_that_were_just_opened_survive_saving(asked, tmp_path):
         ("memory_actions", 7),
         ("memory_following", 10**9),
         ("memory_restart", -3),
+        ("memory_ages", -1),
         ("memory_tickets", 0),
         ("memory_rewards", np.nan),
         ("memory_vectors", np.inf),
@@ -208,3 +209,82 @@ def test_bad_vectors_are_refused():
         with pytest.raises(romdp.ROMDPError):
             codes.encode(bad)
     assert codes.find(np.zeros(3)) == -1
+
+
+class Melody(gymnasium.Env):
+    """Four notes in a fixed order, one per step; a wrong one is heard until the end.
+
+    Noisy vectors show whether a note was wrong, and not the step. The right melody pays 1.
+    """
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-10, 10, (2,))
+    notes = (1, 0, 0, 1)
+
+    def _shown(self):
+        vector = 0.1 * self.np_random.standard_normal(2)
+        vector[int(self.wrong)] += 1
+        return vector.astype(np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age, self.wrong = 0, False
+        return self._shown(), {}
+
+    def step(self, action):
+        self.wrong |= action != self.notes[self.age]
+        self.age += 1
+        ended = self.age == len(self.notes)
+        return self._shown(), float(ended and not self.wrong), ended, False, {}
+
+
+def test_where_the_step_matters_and_is_not_shown_there_is_a_code_for_every_step(tmp_path):
+    env = Melody()
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=3)
+    _, shown = steps(online, env, env.reset(seed=1)[0], 1001)
+    codes = online._state.codes
+    assert codes.n_codes == 7  # right at four steps, wrong at three
+    assert {codes.name(code).split(":")[0][-6:] for code in range(7)} == {
+        f"step {age}" for age in range(4)
+    }
+    online.save(tmp_path / "agent.npz")
+    online.policy.save(tmp_path / "policy.npz")
+    again = romdp.Online.load(tmp_path / "agent.npz")
+    place, state = (env.age, env.wrong), env.np_random.bit_generator.state
+    first, _ = steps(online, env, shown, 300)
+    (env.age, env.wrong), env.np_random.bit_generator.state = place, state
+    second, _ = steps(again, env, shown, 300)
+    assert first == second
+    assert online.returns["return"][-50:].mean() > 0.9
+    policy = romdp.load_policy(tmp_path / "policy.npz")
+    shown, _ = env.reset(seed=5)
+    for age, note in enumerate(Melody.notes):
+        assert policy.act(shown, age) == note
+        shown, *_ = env.step(note)
+
+
+def test_environments_side_by_side_count_their_own_steps():
+    env = gymnasium.vector.SyncVectorEnv([Melody, Melody], autoreset_mode="SameStep")
+    run = romdp.play(romdp.LCPSRL(), env, steps=1400, seed=2)
+    assert run.returns["return"][-50:].mean() > 0.9
+    shown, _ = Melody().reset(seed=5)
+    assert [run.policy.act(shown, age) for age in range(4)] == list(Melody.notes)
+
+
+def test_streams_count_their_own_steps_and_keep_what_followed():
+    online = romdp.Online(romdp.LCPSRL(), Melody.observation_space, 2, seed=2)
+    envs = [Melody() for _ in range(3)]
+    seen = [env.reset(seed=name)[0] for name, env in enumerate(envs)]
+    for t in range(40):
+        for name, env in enumerate(envs[: 1 + t]):  # each begins a step later than the last
+            action, age = online.act(seen[name], stream=name), env.age
+            memory, ticket = online._state.codes.memory, online._streams[name].observation
+            assert memory.ages[memory.rows(np.array([ticket]))] == age
+            seen[name], reward, ended, _, _ = env.step(action)
+            online.observe(reward, None if ended else seen[name], terminated=ended, stream=name)
+            seen[name] = env.reset()[0] if ended else seen[name]
+    kept, _ = memory.steps(2)
+    after = np.flatnonzero(kept.following >= 0)
+    np.testing.assert_array_equal(kept.following[after], after + 1)  # episodes lie together
+    np.testing.assert_array_equal(kept.ages[after] + 1, kept.ages[after + 1])
+    assert (kept.following == -2).sum() <= 3  # where streams are now

@@ -58,6 +58,8 @@ def find_states(
     if not encoding.is_signal:
         nothing = np.zeros(encoding.n_codes, np.int64)
         return StateDecoder(encoding, freeze(nothing), freeze(np.ones(len(nothing))), None, notes)
+    if encoding.stepwise:
+        steps = steps.by_age
     codes = encoding.codes(steps.vectors)
     labels, certainty = _group(steps, codes, encoding.n_codes, clusterer, rng)
     states = labels[codes]

@@ -5,6 +5,9 @@
 in nats per step, on steps that the model was not fitted to. The first part is what the action
 tells about the next code: noise with dynamics of its own, however predictable, adds nothing to
 it, and neither does splitting a state in two. Codes that mix states lose both parts.
+
+Where it is known, codes are also tried together with the step of the episode: a lock may want
+another action at every step and show nothing of it.
 """
 
 from dataclasses import dataclass
@@ -13,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.steps import Steps
 
 _WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # prior steps, the best is taken
 _BLOCKS = 40  # of consecutive steps: every other one is held out
+_CLEARLY = 2.0  # standard errors that codes must predict better together with the step
+_FEWEST_EPISODES = 10  # before that is asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +85,36 @@ def score(codes: Ints, actions: Ints, rewards: Floats | None, following: Ints) -
             gains[test] += _reward_gain(codes * n_actions + actions, actions, rewards, train, test)
     sums = np.bincount(block, gains, _BLOCKS)
     return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
+
+
+def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Score, bool]:
+    """Score codes alone or, if they predict clearly better so, with the step of the episode.
+
+    Parameters
+    ----------
+    codes
+        The code of each row.
+    steps
+        What was seen.
+    in_use
+        Whether the step was told apart so far: then it is, unless that predicts clearly worse.
+
+    Returns
+    -------
+    score
+        The better one.
+    stepwise
+        Whether it is the one with the step.
+    """
+    alone = score(codes, steps.actions, steps.rewards, steps.next_codes(codes))
+    if steps.ages is None or int((steps.ages == 0).sum()) < _FEWEST_EPISODES:
+        return alone, False
+    pairs = steps.with_ages(codes)
+    if 2 * pairs.max() > len(pairs) or pairs.max() == len(np.unique(codes)) - 1:
+        return alone, False  # each was met once, or codes show the step
+    together = score(pairs, steps.actions, steps.rewards, steps.next_codes(pairs))
+    stepwise = together.exceeds(alone) > (-_CLEARLY if in_use else _CLEARLY)
+    return (together if stepwise else alone), stepwise
 
 
 def memory_score(codes: Ints, actions: Ints, following: Ints) -> Score:

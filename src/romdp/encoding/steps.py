@@ -1,7 +1,7 @@
 """Steps between vectors, as everything in this package reads them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Steps:
         The row that each step led to, `ENDED` or `UNKNOWN`.
     n_actions
         Number of actions.
+    ages
+        How many steps of the episode were over at each row, shape (n,); None where not known.
     """
 
     vectors: NDArray[Any]
@@ -38,6 +40,7 @@ class Steps:
     rewards: Floats | None
     following: Ints
     n_actions: int
+    ages: Ints | None = None
 
     @property
     def n_steps(self) -> int:
@@ -55,6 +58,22 @@ class Steps:
         after: Ints = np.where(self.following >= 0, codes[self.following], self.following)
         return after
 
+    def with_ages(self, codes: Ints) -> Ints:
+        """Return a number for each pair of a code and the step of the episode."""
+        assert self.ages is not None
+        pairs = codes * (int(self.ages.max()) + 1) + self.ages
+        numbers: Ints = np.unique(pairs, return_inverse=True)[1]
+        return numbers
+
+    @property
+    def by_age(self) -> "Steps":
+        """The same with actions that are different ones at every step of the episode."""
+        if self.ages is None:
+            return self
+        times = int(self.ages.max()) + 1
+        actions = self.ages * self.n_actions + self.actions
+        return replace(self, actions=actions, n_actions=times * self.n_actions)
+
     @property
     def pay_alike(self) -> bool:
         """Whether all rewards were the same, or there were none."""
@@ -64,22 +83,30 @@ class Steps:
         """Return the first rows alone."""
         if self.n_steps <= most:
             return self
-        rewards = None if self.rewards is None else self.rewards[:most]
         following = self.following[:most]
         following = np.where(following >= most, UNKNOWN, following)
-        return Steps(self.vectors[:most], self.actions[:most], rewards, following, self.n_actions)
+        return self._part(slice(most), following)
 
     def last(self, most: int) -> "Steps":
         """Return the last rows alone."""
         start = self.n_steps - most
         if start <= 0:
             return self
-        rewards = None if self.rewards is None else self.rewards[start:]
         following = self.following[start:]
         following = np.where(
             following >= start, following - start, np.where(following >= 0, UNKNOWN, following)
         )
-        return Steps(self.vectors[start:], self.actions[start:], rewards, following, self.n_actions)
+        return self._part(slice(start, None), following)
+
+    def _part(self, rows: slice, following: Ints) -> "Steps":
+        return Steps(
+            self.vectors[rows],
+            self.actions[rows],
+            None if self.rewards is None else self.rewards[rows],
+            following,
+            self.n_actions,
+            None if self.ages is None else self.ages[rows],
+        )
 
 
 def following_rows(lengths: Ints, terminated: NDArray[np.bool_] | None = None) -> Ints:

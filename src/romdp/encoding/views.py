@@ -28,7 +28,7 @@ from romdp.encoding.directions import (
     whitening,
 )
 from romdp.encoding.moments import Floats, Ints, Moments
-from romdp.encoding.scoring import Score, score
+from romdp.encoding.scoring import Score, score_with_age
 from romdp.encoding.steps import Steps
 
 VIEWS = ("plain", "standard", "white", "actions", "apart")
@@ -72,6 +72,9 @@ class Encoding:
         Numbers of the columns that never vary.
     features
         What vectors go through first: the argument of the `Encoder`.
+    stepwise
+        Whether a code means another state at every step of the episode: codes predict clearly
+        better together with the step.
     """
 
     view: str
@@ -85,6 +88,7 @@ class Encoding:
     is_signal: bool
     constant: tuple[int, ...] = ()
     features: Any = None
+    stepwise: bool = False
 
     @property
     def n_features(self) -> int:
@@ -130,6 +134,7 @@ class Encoding:
             "is_signal": np.array(self.is_signal, np.bool_),
             "constant": np.array(self.constant, np.int64),
             "has_features": np.array(self.features is not None, np.bool_),
+            "stepwise": np.array(self.stepwise, np.bool_),
         }
 
     @classmethod
@@ -172,6 +177,7 @@ class Encoding:
             is_signal=bool(stored.take("is_signal", (), np.bool_)),
             constant=tuple(stored.whole("constant", (None,), 0, len(center) - 1).tolist()),
             features=features,
+            stepwise=bool(stored.take("stepwise", (), np.bool_)) if "stepwise" in stored else False,
         )
         stored.finish()
         return encoding
@@ -239,6 +245,7 @@ class Candidate:
     map: LinearMap
     codebook: Codebook
     score: Score
+    stepwise: bool
 
 
 def learn_encoding(
@@ -271,7 +278,9 @@ def learn_encoding(
     group
         Returns the group of every code, given steps and the code of every row. Views are then
         compared by the groups of their codes: many codes predict worse than the few states behind
-        them, in the right view far more so than in a wrong one. None compares the codes.
+        them, in the right view far more so than in a wrong one. None compares the codes. Where
+        codes predict better together with the step of the episode, the actions of the steps that
+        it is given are different ones at every step.
     """
     first = reduction(steps, rng)
     moments = count_moments(steps, first, rng)
@@ -279,7 +288,8 @@ def learn_encoding(
     found = action_directions(moments, white)
     candidates = _candidates(steps, rng, first, moments, white, found, views, n_codes, previous)
     if group is not None:
-        candidates = _score_groups(candidates, steps.last(_SCORED), group)
+        stepwise = previous is not None and previous.stepwise
+        candidates = _score_groups(candidates, steps.last(_SCORED), group, stepwise)
     in_use = previous is not None and previous.view == "apart"
     best = _choose(candidates, _PARTLY_AS_GOOD[in_use])
     _, scale = mean_and_scale(moments)
@@ -300,11 +310,15 @@ def learn_encoding(
         is_signal=best.score.is_signal,
         constant=() if first is not None else tuple(constant.tolist()),
         features=features,
+        stepwise=best.stepwise,
     )
 
 
 def _score_groups(
-    candidates: list[Candidate], steps: Steps, group: Callable[[Steps, Ints], Ints]
+    candidates: list[Candidate],
+    steps: Steps,
+    group: Callable[[Steps, Ints], Ints],
+    in_use: bool,
 ) -> list[Candidate]:
     """Score the groups of codes in place of the codes; hopeless views are left out."""
     most = max(candidate.score.mean for candidate in candidates)
@@ -317,10 +331,11 @@ def _score_groups(
         codes = np.concatenate(
             [candidate.codebook.nearest(candidate.map(rows))[0] for rows in cut(steps.vectors)]
         )
-        groups = group(steps, codes)[codes]
-        mark = score(groups, steps.actions, steps.rewards, steps.next_codes(groups))
+        groups = group(steps.by_age if candidate.stepwise else steps, codes)[codes]
+        mark, stepwise = score_with_age(groups, steps, in_use)
         apart = candidate.name == "apart" and candidate.score.mean > mark.mean
-        grouped.append(candidate if apart else replace(candidate, score=mark))
+        scored = replace(candidate, score=mark, stepwise=stepwise)
+        grouped.append(candidate if apart else scored)
     return grouped
 
 
@@ -387,8 +402,8 @@ def _candidates(
 
     def judge(name: str, linear: LinearMap, book: Codebook) -> None:
         codes = np.concatenate([book.nearest(linear(some))[0] for some in cut(part.vectors)])
-        mark = score(codes, part.actions, part.rewards, part.next_codes(codes))
-        tried.append(Candidate(name, linear, book, mark))
+        in_use = previous is not None and previous.stepwise
+        tried.append(Candidate(name, linear, book, *score_with_age(codes, part, in_use)))
         fragments.append(codes)
 
     for name, inner in maps.items():

@@ -11,6 +11,7 @@ from romdp.encoding.steps import UNKNOWN, Steps
 _MOST_NUMBERS = 2**27  # that are kept of what was met
 _RECENT = 1024  # last rows, which are always kept
 _STRETCH = 64  # rows in a row that are kept or dropped together
+_PENDING = 64  # last rows among which one may be acted on now: streams take turns
 
 NO_ACTION = -1
 """In place of an action: none was taken there yet."""
@@ -39,15 +40,15 @@ class Memory:
         self.rewards = np.zeros(0)
         self.following = np.zeros(0, np.int64)  # tickets, or ENDED or UNKNOWN
         self.restart = np.zeros(0, np.int64)  # the ticket that a restart showed
+        self.ages = np.zeros(0, np.int64)  # steps of the episode that were over
         self.size = 0
 
     def add(self, vector: NDArray[Any]) -> int:
-        """Keep a vector and return its ticket; the last one again keeps its ticket."""
-        last = self.size - 1
-        if last >= 0 and self.actions[last] == NO_ACTION:
-            same = np.array_equal(self.vectors[last], vector)
-            if same:
-                return int(self.tickets[last])
+        """Keep a vector and return its ticket; one that was met and not acted on has it already."""
+        first = max(0, self.size - _PENDING)
+        for row in first + np.flatnonzero(self.actions[first : self.size] == NO_ACTION)[::-1]:
+            if np.array_equal(self.vectors[row], vector):
+                return int(self.tickets[row])
         if self.size == self.most:
             self._forget()
         if self.size == len(self.tickets):
@@ -55,7 +56,7 @@ class Memory:
         row = self.size
         self.tickets[row], self.vectors[row] = self.n_met, vector
         self.actions[row], self.following[row] = NO_ACTION, UNKNOWN
-        self.restart[row] = UNKNOWN
+        self.restart[row], self.ages[row] = UNKNOWN, 0
         self.size += 1
         self.n_met += 1
         return self.n_met - 1
@@ -94,6 +95,7 @@ class Memory:
         self.rewards = stored.real("memory_rewards", each)
         self.following = stored.whole("memory_following", each, UNKNOWN, last)
         self.restart = stored.whole("memory_restart", each, UNKNOWN, last)
+        self.ages = stored.whole("memory_ages", each, 0)
 
     def rows(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of each ticket, -1 for what was forgotten or is none."""
@@ -103,17 +105,32 @@ class Memory:
         return found
 
     def steps(self, n_actions: int) -> tuple[Steps, NDArray[np.int64]]:
-        """Return all steps that are kept, and their rows."""
+        """Return all steps that are kept, and their rows; those of an episode lie together."""
         rows = np.flatnonzero(self.actions[: self.size] >= 0)
+        rows = rows[np.argsort(self._first_rows()[rows], kind="stable")]
         place = np.full(self.size + 1, UNKNOWN)
         place[rows] = np.arange(len(rows))
         tickets = self.following[rows]
         following = np.where(tickets >= 0, place[self.rows(tickets)], tickets)
         steps = Steps(
-            self.vectors[rows], self.actions[rows], self.rewards[rows], following, n_actions
+            self.vectors[rows],
+            self.actions[rows],
+            self.rewards[rows],
+            following,
+            n_actions,
+            self.ages[rows],
         )
         return steps, rows
 
+    def _first_rows(self) -> NDArray[np.int64]:
+        """Return the row where the episode of each row begins, as far as it is kept."""
+        after = self.rows(self.following[: self.size])
+        first = np.arange(self.size)
+        first[after[after >= 0]] = np.flatnonzero(after >= 0)
+        while not np.array_equal(first, further := first[first]):
+            first = further
+        return first
 
-COLUMNS = ("tickets", "vectors", "actions", "rewards", "following", "restart")
+
+COLUMNS = ("tickets", "vectors", "actions", "rewards", "following", "restart", "ages")
 """The names of what is kept of every vector."""

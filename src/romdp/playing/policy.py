@@ -36,8 +36,9 @@ class Policy:
     `Run.policy` and `Online.policy` make one, and `romdp.load_policy` reads one. It takes the
     environment's own observations and returns its actions. It answers for every observation of
     the environment, and always alike: where an observation was never met, with the action that is
-    best most often. Under an episodic objective with a horizon, what is best depends on the step of
-    the episode as well: ``policy.act(observation, step)``.
+    best most often. Under an episodic objective with a horizon, and where vectors do not show the
+    step of the episode but it matters, what is best depends on that step as well:
+    ``policy.act(observation, step)``.
 
     Attributes
     ----------
@@ -90,8 +91,8 @@ class Policy:
         observation
             What is seen.
         step
-            How many steps of the episode are over. It matters under a horizon alone; beyond the
-            last step, that of the last one is returned.
+            How many steps of the episode are over, where it matters: under a horizon (beyond the
+            last step, the action of the last one is returned), or where codes depend on it.
         """
         return self._actions.decode(self._number(observation, step))
 
@@ -127,7 +128,7 @@ class Policy:
 
     def _number(self, observation: Any, step: int = 0) -> int:
         step = whole_number(step, "step", 0)
-        code = self._observations.find(observation)
+        code = self._observations.find(observation, step)
         if code < 0:
             return self.default
         if self.stages.size and self.groups[code] >= 0:

@@ -41,9 +41,12 @@ class Codes(Protocol):
         """Return the code of what is seen now, which may be a new one."""
         ...
 
-    def find(self, observation: Any) -> int:
-        """Return the code, -1 for what has none; nothing is learned by asking."""
-        ...
+    def find(self, observation: Any, step: int = 0) -> int:
+        """Return the code, -1 for what has none; nothing is learned by asking.
+
+        ``step`` is how many steps of the episode are over, for codes that depend on it.
+        """
+        return self.encode(observation)
 
     def name(self, code: int) -> str:
         """Return what has a code, as text for people."""
@@ -89,8 +92,6 @@ class Numbers(Codes):
         """Check a number and return it."""
         return whole_number(observation, self.what, 0, self.size - 1)
 
-    find = encode
-
     def decode(self, number: int) -> int:
         """Return the number."""
         return number
@@ -121,7 +122,7 @@ class Names(Codes):
         """Return the number of an observation; a new one gets the next."""
         return self.vocabulary.encode(observation)
 
-    def find(self, observation: Any) -> int:
+    def find(self, observation: Any, step: int = 0) -> int:
         """Return the number of an observation, -1 if it was never met."""
         return self.vocabulary.encode(observation, grow=False)
 
@@ -364,8 +365,6 @@ class Numbering(Codes):
         if not 0 <= number < self.size:
             raise InvalidInputError(f"{self.what} {observation!r} is not in {self.space}")
         return number
-
-    find = encode
 
     def decode(self, number: int) -> Any:
         """Return the element of a number."""

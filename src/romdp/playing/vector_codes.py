@@ -2,10 +2,11 @@
 
 `VectorCodes` keeps what is met (a bounded part of it). Vectors of whole numbers, such as pictures,
 may repeat exactly: then each is a name, until they prove not to repeat. Otherwise a decoder that
-`romdp.playing.vectors` learns says which code a vector has.
+`romdp.playing.vectors` learns says which code a vector has. Where vectors do not show the step of
+the episode although it matters, there is a code for every step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,9 @@ class VectorCodes(Codes):
         From vectors to codes, once it is learned.
     book
         Codes that lie apart, with those opened since the decoder was learned.
+    stepwise
+        The number of every pair (what a vector is by itself, step of the episode) that was met,
+        while those are the codes; else None.
     """
 
     size = _CAPACITY
@@ -57,7 +61,8 @@ class VectorCodes(Codes):
         self.names: dict[bytes, int] | None = {} if whole else None
         self.decoder: StateDecoder | None = None
         self.book: Codebook | None = None
-        self._last = (-1, -1)  # the last ticket that was asked for, and its code
+        self.stepwise: dict[tuple[int, int], int] | None = None
+        self._last = (-1, -1, -1)  # the last ticket asked for, its code by itself and at its step
 
     def flatten(self, observation: Any) -> NDArray[Any]:
         """Turn an observation into a vector of finite numbers."""
@@ -83,15 +88,18 @@ class VectorCodes(Codes):
         """Keep what is seen and return its ticket, which a `VectorState` understands."""
         return self.memory.add(self.flatten(observation))
 
-    def find(self, observation: Any) -> int:
+    def find(self, observation: Any, step: int = 0) -> int:
         """Return the code; nothing is learned by asking."""
         vector = self.flatten(observation)
         if self.names is not None:
             return self.names.get(vector.tobytes(), -1)
-        return -1 if self.decoder is None else int(self.codes(vector[None])[0])
+        if self.decoder is None:
+            return -1
+        code = int(self.codes(vector[None])[0])
+        return code if self.stepwise is None else self.stepwise.get((code, step), -1)
 
     def codes(self, vectors: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the codes of vectors that a decoder was learned for."""
+        """Return what vectors are by themselves, whatever the step, by the decoder."""
         assert self.decoder is not None
         if self.book is None:
             return self.decoder.predict(vectors)
@@ -99,13 +107,30 @@ class VectorCodes(Codes):
 
     def code(self, ticket: int) -> int:
         """Return the code of a vector that was met; one far from all codes opens a new one."""
-        if ticket != self._last[0]:
-            self._last = ticket, self._code(ticket)
-        return self._last[1]
+        return self._look_up(ticket)[2]
 
-    def _code(self, ticket: int) -> int:
+    def _look_up(self, ticket: int) -> tuple[int, int, int]:
+        if ticket != self._last[0]:
+            (row,) = self.memory.rows(np.array([ticket]))
+            code = self._code(self.memory.vectors[row : row + 1])
+            self._last = ticket, code, self.at_step(code, int(self.memory.ages[row]))
+        return self._last
+
+    def at_step(self, code: int, age: int) -> int:
+        """Return the code, a new one perhaps, of what a vector is at a step of the episode."""
+        if self.stepwise is None:
+            return code
+        return self.stepwise.setdefault((code, age), min(len(self.stepwise), self.size - 1))
+
+    def set_age(self, ticket: int, age: int) -> None:
+        """Say how many steps of the episode were over when a vector was met."""
         (row,) = self.memory.rows(np.array([ticket]))
-        vector = self.memory.vectors[row : row + 1]
+        if row >= 0 and self.memory.ages[row] != age:
+            self.memory.ages[row] = age
+            if ticket == self._last[0]:
+                self._last = (-1, -1, -1)
+
+    def _code(self, vector: NDArray[Any]) -> int:
         if self.names is not None:
             new = min(len(self.names), self.size - 1)
             return self.names.setdefault(vector.tobytes(), new)
@@ -120,9 +145,12 @@ class VectorCodes(Codes):
         self.book = self.book.grown(space[0])
         return self.book.n_codes - 1
 
-    def join(self, row: int, code: int) -> None:
+    def join(self, row: int, ticket: int) -> None:
         """Let the mean of a code follow its first vectors; this row of the memory is one."""
-        if self.book is not None and self.decoder is not None and self.book.sizes[code] < _YOUNG:
+        if self.book is None or self.decoder is None:
+            return
+        code = self._look_up(ticket)[1]
+        if self.book.sizes[code] < _YOUNG:
             space = self.decoder.encoding.map(self.memory.vectors[row : row + 1])
             self.book = self.book.joined(code, space[0])
 
@@ -151,23 +179,40 @@ class VectorCodes(Codes):
         """How many codes there are so far."""
         if self.names is not None:
             return len(self.names)
+        if self.stepwise is not None:
+            return min(len(self.stepwise), self.size)
         if self.book is not None:
             return self.book.n_codes
         return 0 if self.decoder is None else self.decoder.n_states
 
-    def adopt(self, decoder: StateDecoder | None, book: Codebook | None = None) -> None:
-        """Use another decoder from now on, or none; names are no codes any more."""
+    def adopt(
+        self,
+        decoder: StateDecoder | None,
+        book: Codebook | None = None,
+        stepwise: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        """Use another decoder from now on, or none; names are no codes any more.
+
+        Where there is a code for every step of the episode, ``stepwise`` holds the first of them.
+        """
         self.names, self.decoder, self.book = None, decoder, book
-        self._last = (-1, -1)
+        self.stepwise = None
+        if decoder is not None and decoder.encoding.stepwise:
+            self.stepwise = {pair: min(i, self.size - 1) for i, pair in enumerate(stepwise)}
+        self._last = (-1, -1, -1)
         if decoder is not None and book is None and decoder.encoding.view == "apart":
             self.book = decoder.encoding.codebook
 
     def name(self, code: int) -> str:
         """Return what a code is called: its number and, if vectors are short, a typical one."""
+        when = ""
+        if self.stepwise is not None:
+            code, age = list(self.stepwise)[code] if code < len(self.stepwise) else (code, 0)
+            when = f" at step {age}"
         typical = self._typical(code) if self.known and self.n_features <= _SHORT else None
         if typical is None:
-            return f"code {code}"
-        return f"code {code}: {', '.join(f'{part:.3g}' for part in typical)}"
+            return f"code {code}{when}"
+        return f"code {code}{when}: {', '.join(f'{part:.3g}' for part in typical)}"
 
     def _typical(self, code: int) -> NDArray[Any] | None:
         """Return the vector that a code stands for, or the mean of those that have it."""
@@ -187,7 +232,7 @@ class VectorCodes(Codes):
         """Return codes as they are now, for a policy; they remember nothing."""
         copy = VectorCodes(self.space)
         if self.names is None:
-            copy.adopt(self.decoder, self.book)
+            copy.adopt(self.decoder, self.book, self.stepwise or ())
         else:
             copy.names = dict(self.names)
         return copy
@@ -202,6 +247,8 @@ class VectorCodes(Codes):
         arrays = {f"decoder_{name}": array for name, array in self.decoder.arrays().items()}
         if self.book is not None:
             arrays["book_points"], arrays["book_sizes"] = self.book.points, self.book.sizes
+        if self.stepwise is not None:
+            arrays["stepwise"] = np.array(list(self.stepwise), np.int64).reshape(-1, 2)
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -225,10 +272,15 @@ class VectorCodes(Codes):
             sizes = stored.real("book_sizes", (len(points),))
             reach = decoder.encoding.codebook
             book = Codebook(points, sizes, reach.radius, reach.slack)
+        stepwise: list[tuple[int, int]] = []
+        if decoder.encoding.stepwise:
+            stepwise = [(c, age) for c, age in stored.whole("stepwise", (None, 2), 0).tolist()]
+            if len(set(stepwise)) < len(stepwise):
+                stored.refuse("stepwise has a pair twice")
         stored.finish()
         if decoder.encoding.map.matrix.shape[0] != self.n_features:
             stored.refuse(f"its vectors do not have {self.n_features} numbers")
-        self.adopt(decoder, book)
+        self.adopt(decoder, book, stepwise)
         if self.n_codes > self.size:
             stored.refuse(f"there are more than {self.size} codes")
 

@@ -2,7 +2,8 @@
 
 `VectorState` is the life of such an agent. Where vectors do not repeat, actions are random at
 first; from then on the encoder is fitted again whenever the steps have grown by a factor, or codes
-prove to be mixed, and all that is kept is counted again under the new codes.
+prove to be mixed, and all that is kept is counted again under the new codes. If codes predict
+better together with the step of the episode, there is from then on a code for every step.
 """
 
 from collections.abc import Mapping
@@ -80,6 +81,8 @@ class VectorState(AgentState):
 
     def must_think(self, observation: int, age: int | None = None) -> bool:
         """Whether codes may have to change, or the epoch is over."""
+        if age is not None:
+            self.codes.set_age(observation, age)
         if self.step >= self.look or not self.epoch:
             return True
         if not self.codes.known:
@@ -115,6 +118,8 @@ class VectorState(AgentState):
                 memory.following[row], memory.restart[row] = ENDED, next_observation
             elif truncated:
                 memory.following[row] = UNKNOWN
+            else:
+                self.codes.set_age(next_observation, int(memory.ages[row]) + 1)
         if not self.codes.known:
             self.step += 1
             if terminated or truncated:
@@ -122,8 +127,9 @@ class VectorState(AgentState):
             return
         code = self.codes.code(observation)
         if row >= 0:
-            self.codes.join(row, code)
-        following = -1 if next_observation < 0 else self.codes.code(next_observation)
+            self.codes.join(row, observation)
+        unknown = next_observation < 0 or (truncated and not terminated)
+        following = -1 if unknown else self.codes.code(next_observation)
         super().learn(code, action, reward, following, terminated=terminated, truncated=truncated)
 
     def think(self) -> None:
@@ -137,7 +143,7 @@ class VectorState(AgentState):
         if self.codes.names is None:
             self._give_groups()
         self.agent = self._given
-        if self.codes.book is not None:
+        if self.codes.book is not None or self.codes.stepwise is not None:
             planner = self._given.planner
             if isinstance(planner, Posterior):
                 planner = replace(planner, untried="promising")
@@ -169,8 +175,13 @@ class VectorState(AgentState):
         self.look = min(self.look, self.due)
 
     def _are_mixed(self, steps: Steps) -> bool:
+        if self.codes.decoder is None:
+            return False
         part = steps.last(_JUDGED)
-        return self.codes.decoder is not None and is_mixed(self.codes.codes(part.vectors), part)
+        codes = self.codes.codes(part.vectors)
+        if self.codes.stepwise is not None:
+            codes = part.with_ages(codes)
+        return is_mixed(codes, part)
 
     def _give_groups(self) -> None:
         """Give every code that has no group yet one of its own."""
@@ -203,8 +214,13 @@ class VectorState(AgentState):
         self._forget_counts()
         self.codes.open_codes()
         codes = np.append(self.codes.codes(memory.vectors[: memory.size]), -1)
+        shown_at = memory.rows(memory.restart[rows])
+        if self.codes.stepwise is not None:  # only what was acted on is a code
+            plain, codes = codes, np.full_like(codes, -1)
+            for row in np.union1d(rows, shown_at[shown_at >= 0]).tolist():
+                codes[row] = self.codes.at_step(int(plain[row]), int(memory.ages[row]))
         after = steps.next_codes(codes[rows])
-        shown = codes[memory.rows(memory.restart[rows])]
+        shown = codes[shown_at]
         rewards = np.zeros(len(rows)) if steps.rewards is None else steps.rewards
         for code, action, reward, following, restart in zip(
             codes[rows].tolist(),
@@ -289,6 +305,7 @@ def _score(decoder: StateDecoder, steps: Steps) -> Score:
     part, encoding = steps.last(_JUDGED), decoder.encoding
     apart = encoding.view == "apart"
     codes = encoding.codes(part.vectors) if apart else decoder.predict(part.vectors)
+    codes = part.with_ages(codes) if encoding.stepwise else codes
     return score(codes, part.actions, part.rewards, part.next_codes(codes))
 
 
