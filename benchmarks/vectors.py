@@ -47,6 +47,7 @@ LOCKS = {  # episodes that are played at most, and what makes the lock
         lambda seed: GaussianLock(30, variable_latent=True, world_seed=seed),
     ),
     "coins20": (5_000, lambda seed: CoinLock(20, world_seed=seed)),
+    "coins50": (10_000, lambda seed: CoinLock(50, world_seed=seed)),
     **KNOWN,
 }
 RINGS = {
@@ -137,7 +138,8 @@ def view_of(state):
         return f"{codes.n_codes} names"
     if codes.decoder is None:
         return "nothing learned"
-    return f"view {codes.decoder.encoding.view}, {codes.n_codes} codes"
+    when = "" if codes.stepwise is None else " that depend on the step"
+    return f"view {codes.decoder.encoding.view}, {codes.n_codes} codes{when}"
 
 
 def lock_row(name, seed, budget):

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 from encoding_worlds import chain
 
 from romdp.clustering.vectors import is_mixed
-from romdp.encoding.scoring import memory_score, score
+from romdp.encoding.scoring import memory_score, score, score_with_age
+from romdp.encoding.steps import ENDED, Steps
 
 
 def marks(codes, seen):
@@ -44,3 +47,24 @@ def test_the_code_before_adds_something_if_and_only_if_states_are_mixed():
     assert memory_score(mixed, seen.actions, after(mixed)).mean > 0.02
     assert is_mixed(mixed, seen.steps)
     assert not is_mixed(seen.states, seen.steps)
+
+
+def test_the_step_of_the_episode_counts_only_where_it_tells_something():
+    """A right action at every step, and one that is right at all steps; codes do not show which."""
+    rng = np.random.default_rng(0)
+    ages, actions = np.tile(np.arange(5), 200), rng.integers(0, 2, 1000)
+    following = np.where(ages < 4, np.arange(1, 1001), ENDED)
+    for right, tells in ((ages % 2, True), (np.zeros(1000, int), False)):
+        codes = np.zeros(1000, np.int64)
+        codes[1:] = (actions == right)[:-1]
+        steps = Steps(np.zeros((1000, 1)), actions, None, following, 2, ages)
+        mark, stepwise = score_with_age(codes, steps)
+        assert stepwise == tells
+        assert mark.is_signal
+        unknown, _ = score_with_age(codes, replace(steps, ages=None))
+        assert unknown.is_signal != tells
+        assert steps.last(7).ages.tolist() == [3, 4, 0, 1, 2, 3, 4]
+    by_age = steps.by_age
+    assert by_age.n_actions == 10
+    np.testing.assert_array_equal(by_age.actions % 2, actions)
+    assert len(np.unique(steps.with_ages(codes))) == 10

@@ -265,7 +265,7 @@ def test_where_the_step_matters_and_is_not_shown_there_is_a_code_for_every_step(
 
 def test_environments_side_by_side_count_their_own_steps():
     env = gymnasium.vector.SyncVectorEnv([Melody, Melody], autoreset_mode="SameStep")
-    run = romdp.play(romdp.LCPSRL(), env, steps=1400, seed=2)
+    run = romdp.play(romdp.LCPSRL(), env, steps=1100, seed=2)
     assert run.returns["return"][-50:].mean() > 0.9
     shown, _ = Melody().reset(seed=5)
     assert [run.policy.act(shown, age) for age in range(4)] == list(Melody.notes)

@@ -22,6 +22,7 @@ _WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # prior steps, the
 _BLOCKS = 40  # of consecutive steps: every other one is held out
 _CLEARLY = 2.0  # standard errors that codes must predict better together with the step
 _FEWEST_EPISODES = 10  # before that is asked
+_LONGEST = 512  # steps of an episode beyond which it is not
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,9 @@ def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Sco
         Whether it is the one with the step.
     """
     alone = score(codes, steps.actions, steps.rewards, steps.next_codes(codes))
-    if steps.ages is None or int((steps.ages == 0).sum()) < _FEWEST_EPISODES:
+    if steps.ages is None or steps.ages.max() >= _LONGEST:
+        return alone, False
+    if np.count_nonzero(steps.ages == 0) < _FEWEST_EPISODES:
         return alone, False
     pairs = steps.with_ages(codes)
     if 2 * pairs.max() > len(pairs) or pairs.max() == len(np.unique(codes)) - 1:
