@@ -325,9 +325,10 @@ def main() -> None:
     command = "python benchmarks/table.py --quick --out FILE" if options.quick else "make bench"
     page = [
         "# Benchmarks\n",
-        "How fast is it beside plain code, and how close to the oracle does it come? Written by "
-        f"`{command}`; the seeds are those of the headings, from 0 on, and ratios are taken within "
-        "one run, so that they mean something on a busy machine as well.\n",
+        "**Question.** How fast is it beside plain code, and how close to the oracle does it come? "
+        f"**Command and seeds.** Written by `{command}`; the seeds are those of the headings, from "
+        "0 on, and ratios are taken within one run, so that they mean something on a busy machine "
+        "as well.\n",
         machine.about(),
     ]
     for number, (title, part) in enumerate(PARTS.items(), 1):

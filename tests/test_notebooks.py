@@ -49,6 +49,8 @@ def test_a_run_with_episodes_and_no_known_model():
     shown = dict(read(run._repr_html_())[1])
     assert shown["episodes"] == str(len(run.returns))
     assert "mean return, last fifth" in shown
+    assert shown["success rate, last fifth"] == f"{run.success_rate:.1%}"
+    assert shown["objective"] == "episodic, discount 0.99"
     assert "regret" not in shown
 
 

@@ -108,7 +108,8 @@ class Run:
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [
-            ("steps", number(self.steps[-1] if self.steps.size else 0))
+            ("objective", str(self.objective)),
+            ("steps", number(self.steps[-1] if self.steps.size else 0)),
         ]
         figures = {
             "reward": self.reward,
@@ -123,6 +124,8 @@ class Run:
         if len(self.returns):
             rows.append(("episodes", number(len(self.returns))))
             rows.append(("mean return, last fifth", number(self.mean_return)))
+            if np.isfinite(self.success_rate):
+                rows.append(("success rate, last fifth", f"{self.success_rate:.1%}"))
         rows += [("epochs", number(len(self.epochs))), ("groups", self.partition.n_clusters)]
         return html_table(f"Run of {self.agent}, seed {self.seed}", rows)
 
