@@ -228,7 +228,7 @@ def test_failed_runs_are_status_1_and_resume_tries_them_again(tmp_path, monkeypa
         result = run("compare", *QUICK, "--out", tmp_path / "x")
     assert result.exit_code == 1
     assert "4 of 8 runs of 2,000 steps" in result.stdout
-    assert "romdp: 4 of 8 runs failed" in result.stderr
+    assert "romdp: 4 of 8 runs failed (the first: RuntimeError: no luck)" in result.stderr
     assert "errors.txt says why" in result.stderr
     assert "RuntimeError: no luck" in (tmp_path / "x" / "errors.txt").read_text()
     assert run("resume", tmp_path / "x", "--quiet").exit_code == 0

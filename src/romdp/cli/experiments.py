@@ -10,6 +10,7 @@ import typer
 
 from romdp.cli.options import CheckpointsOption, DaskOption, QuietOption, WorkersOption, option
 from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.text import one_line
 
 if TYPE_CHECKING:
     from romdp.experiments.directory import RunDirectory
@@ -303,7 +304,7 @@ def run_directory(
     from romdp.experiments.executors import ClusterLostError
     from romdp.experiments.running import run_experiment
     from romdp.experiments.summary import format_summary
-    from romdp.experiments.watching import Live, Plain, Watcher
+    from romdp.experiments.watching import Live, Plain, Watcher, last_line
 
     watcher = Watcher() if quiet else Live() if sys.stderr.isatty() else Plain(sys.stderr)
     try:
@@ -316,9 +317,11 @@ def run_directory(
         raise typer.Exit(1) from None
     typer.echo(format_summary(read_json(directory.path / "summary.json")))
     if failed:
+        first = last_line(directory.error(failed[0])).removeprefix("romdp.core.errors.")
         typer.echo(
-            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed; "
-            f"{directory.errors_file} says why; try them again with: romdp resume {directory.path}",
+            f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed (the first: "
+            f"{one_line(first)}); {directory.errors_file} says why; try them again with: "
+            f"romdp resume {directory.path}",
             err=True,
         )
         raise typer.Exit(1)

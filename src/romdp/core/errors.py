@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+_MOST_NAMES = 30  # that a message lists
+
 
 class ROMDPError(Exception):
     """Base of every error raised on bad input or bad data."""
@@ -18,7 +20,9 @@ class UnknownNameError(InvalidInputError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names)}"
+        more = f" and {len(names) - _MOST_NAMES} others" * (len(names) > _MOST_NAMES)
+        listed = f"choose from {', '.join(names[:_MOST_NAMES])}{more}"
+        hint = f"did you mean {near[0]!r}?" if near else listed
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 
 

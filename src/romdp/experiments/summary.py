@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -256,6 +257,17 @@ _RETURN_HEADER = (
 )
 
 
+_REGRET_LEGEND = (
+    "/ C log N: the pseudo-regret as a multiple of the asymptotic lower bound; slope: of the "
+    "pseudo-regret against sqrt(step) over the last decade; exact: share of runs that end with the "
+    "true grouping, and (median) the step after which they had it"
+)
+_RETURN_LEGEND = (
+    "return: of the episodes that end in the last fifth of the steps; success: share of these that "
+    "paid anything, where none costs anything"
+)
+
+
 def format_summary(summary: Mapping[str, Any]) -> str:
     """Lay the final figures out as tables, one for each world.
 
@@ -269,22 +281,25 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     ]
     for cell in summary["cells"]:
         parts.append(_cell(cell))
-    parts.append(
-        "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean of the "
-        "regret or return;\nreturn: of the episodes that end in the last fifth of the steps; "
-        "/ C log N: the pseudo-regret as a\nmultiple of the asymptotic lower bound; slope: of the "
-        "pseudo-regret against sqrt(step) over the last\ndecade; exact: share of runs that end "
-        "with the true grouping, and (median) the step after which they\nhad it; seconds: wall "
-        "time of a run."
-    )
+    by_returns = [_has_returns(cell) for cell in summary["cells"] if cell["agents"]]
+    legend = "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean"
+    if any(by_returns):
+        legend += f"; {_RETURN_LEGEND}"
+    if not all(by_returns):
+        legend += f"; {_REGRET_LEGEND}"
+    parts.append("\n".join(wrap(f"{legend}; seconds: wall time of a run.", 100)))
     return "\n\n".join(parts)
+
+
+def _has_returns(cell: Mapping[str, Any]) -> bool:
+    return all("mean_return" in figures for figures in cell["agents"])
 
 
 def _cell(cell: Mapping[str, Any]) -> str:
     title = f"{cell['world']}, {cell['n_observations']} observations"
     if not cell["agents"]:
         return f"{title}: no run is finished"
-    if all("mean_return" in figures for figures in cell["agents"]):
+    if _has_returns(cell):
         rows = [_RETURN_HEADER, *(_return_row(figures) for figures in cell["agents"])]
         return "\n".join([title, *columns(rows, "<>")])
     rows = [_HEADER, *(_row(figures) for figures in cell["agents"])]
