@@ -53,6 +53,7 @@ def test_an_environment_of_somebody_elses_module_is_found(tmp_path):
     ("arguments", "message"),
     [
         (["Nowhere-v0"], "cannot make the environment 'Nowhere-v0'"),
+        (["Nowhere-v0"], "say module:Nowhere-v0"),
         (["no_such_module:Nowhere-v0"], "cannot make the environment"),
         (["Pendulum-v1"], "romdp chooses among a few actions"),
         (["FrozenLake-v1", "--agent", "oracle"], "must be told the truth"),

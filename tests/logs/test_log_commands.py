@@ -14,7 +14,7 @@ from plain_logs import Cluster, assert_same, plain_counts, random_rows
 from typer.testing import CliRunner
 
 import romdp
-from romdp.cli.logs import apply_command, fit_command
+from romdp.cli.logs import apply_command, evaluate_command, fit_command
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.logs.model import load_model
 from romdp.logs.reading import counting
@@ -24,6 +24,7 @@ from romdp.logs.reading.counting import count_logs, count_stretch
 APP = typer.Typer()
 APP.command("fit")(fit_command)
 APP.command("apply")(apply_command)
+APP.command("evaluate")(evaluate_command)
 NAMES = ("--observation", "page", "--action", "offer", "--reward", "paid", "--episode", "user")
 
 
@@ -57,9 +58,10 @@ def log(tmp_path_factory):
     return folder
 
 
-def test_fit_then_apply(log, tmp_path):
+def test_fit_then_apply_then_evaluate(log, tmp_path):
     out = tmp_path / "model"
-    result = run("fit", log / "a.parquet", log / "b.parquet", *NAMES, "--out", out)
+    files = (log / "a.parquet", log / "b.parquet")
+    result = run("fit", *files, *NAMES, "--order", "minute", "--out", out)
     assert result.exit_code == 0, result.output
     assert "3 hidden states behind 12 observations (8,000 rows, 200 episodes" in result.output
     assert f"wrote {out}" in result.output
@@ -70,6 +72,11 @@ def test_fit_then_apply(log, tmp_path):
     assert result.exit_code == 0, result.output
     assert "8,000 rows" in result.output
     assert len(answer.read_text().splitlines()) == 8001
+    later = tmp_path / "later.parquet"  # without the column that was only checked
+    pq.write_table(pq.read_table(log / "a.parquet").drop_columns("minute"), later)
+    result = run("evaluate", out, later)
+    assert "doubly robust" in result.output, result.exception
+    refuse(InvalidInputError, "no column 'hour'", "evaluate", out, later, "--order", "hour")
 
 
 def test_without_out_it_only_prints(log, tmp_path, monkeypatch):

@@ -318,6 +318,8 @@ def run_directory(
     typer.echo(format_summary(read_json(directory.path / "summary.json")))
     if failed:
         first = last_line(directory.error(failed[0])).removeprefix("romdp.core.errors.")
+        if "reward_range" in first:
+            first += ": --set 'reward_range=[LOW,HIGH]'"
         typer.echo(
             f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed (the first: "
             f"{one_line(first)}); {directory.errors_file} says why; try them again with: "

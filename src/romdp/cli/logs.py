@@ -299,6 +299,7 @@ def evaluate_command(
     from romdp.core.errors import InvalidInputError
     from romdp.logs.evaluating import evaluate
     from romdp.logs.model.files import load_model
+    from romdp.logs.reading.sources import open_source
 
     model = load_model(directory)
     given = {
@@ -311,6 +312,8 @@ def evaluate_command(
         "propensity": propensity,
     }
     names: dict[str, Any] = {role: x or model.columns.get(role) for role, x in given.items()}
+    if order is None and any(names["order"] not in piece.types for piece in open_source(files)):
+        names["order"] = None  # it is only checked, and this log may have none
     for role in ("observation", "action", "reward"):
         if names[role] is None:
             raise InvalidInputError(f"name the column of the {role}: --{role} COLUMN")

@@ -220,7 +220,8 @@ def fit(
     else:
         if not isinstance(observation, str):
             raise InvalidInputError(
-                "observation is missing: name the column that holds what was seen"
+                "observation is missing: name the column that holds what was seen (on the command "
+                "line --observation COLUMN)"
             )
         columns = Columns(observation, action, reward, episode, order, terminated, propensity)
         log = count_logs(

@@ -45,13 +45,14 @@ class Policy:
     table
         The number of the action at every observation that has a code; shape (n_observations,).
     values
-        What is expected from each of them on, under the objective: relative to the best one for
+        What is expected from each of them on, under the objective: relative to the worst one for
         the average reward, else the (discounted) sum of rewards. NaN where an observation was
         never met.
     default
         The number of the action where an observation was never met.
     agent, objective
-        Who learned it, and what for.
+        Who learned it, and what it is the best plan for: the average reward as long as no episode
+        has terminated.
     stages
         Under an episodic objective with a horizon: the number of the action at each step of the
         episode (rows) in each group of observations (columns). ``table`` and ``values`` are then
@@ -216,7 +217,7 @@ def policy_of(
         low, high = reward_range
         table[met], values[met] = chosen, plan.values[labels[met]] * (high - low)
     table[~met] = default
-    objective, observations = str(state.objective), observations.snapshot()
+    objective, observations = str(state.goal), observations.snapshot()
     return Policy(
         freeze(table), freeze(values), default, agent, objective, observations, actions, **staged
     )

@@ -73,6 +73,7 @@ def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str
     """Return the page as text."""
     experiment = results.experiment
     worlds = ", ".join(spec.label for spec in experiment.worlds)
+    sets = str(experiment.settings)
     data = page_data(results, runs) | {"limits": _limits(results, summary)}
     return document(
         f"Agents compared: {worlds}",
@@ -89,7 +90,7 @@ def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str
         _story(len(data["runs"]), len(results.records)),
         section("configuration", "What was run", *_configuration(results)),
         subtitle=f"{count(len(experiment.agents), 'agent')}, {experiment.steps:,} steps, "
-        f"{count(experiment.seeds, 'seed')}. {experiment.settings}. Objective: "
+        f"{count(experiment.seeds, 'seed')}. {sets[:1].upper()}{sets[1:]}. Objective: "
         f"{experiment.objective}.",
         data=data,
         script=asset("experiment.js"),

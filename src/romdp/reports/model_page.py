@@ -124,7 +124,7 @@ def model_page(model: LatentModel) -> str:
         seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
     return document(
         f"{count(model.n_states, 'hidden state')} behind {seen}",
-        _headline(content),
+        _headline(content, seen),
         _warnings(content),
         _finder(model) if model.decoder is None else "",  # vectors have no names to look for
         portrait_section(model),
@@ -149,14 +149,14 @@ def model_page(model: LatentModel) -> str:
     )
 
 
-def _headline(content: dict[str, Any]) -> Html:
+def _headline(content: dict[str, Any], seen: str) -> Html:
     """Make the tiles with the figures that are asked for first."""
     summary, held = content["summary"], content["held_out"] or {}
     found = [
         (
             "hidden states",
             number(summary["n_states"]),
-            f"behind {summary['n_observations']:,} observations",
+            f"behind {seen}",
         ),
         (
             "log",

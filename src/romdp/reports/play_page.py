@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.text import number
+from romdp.core.text import count, number
+from romdp.exact.objectives import AVERAGE
 from romdp.playing.episodes import learning_curve
 from romdp.playing.run import Run
 from romdp.reports.shell import (
@@ -173,8 +174,8 @@ def _groups(run: Run) -> Html:
     picture = _picture(steps, np.repeat(counts, 2), None, None, "number of groups")
     placed = int((run.partition.labels >= 0).sum())
     note = (
-        f"The grouping changed {len(numbers) - 1:,} times. In the end {placed:,} observations were "
-        f"in {run.partition.n_clusters:,} groups."
+        f"The grouping changed {count(len(numbers) - 1, 'time')}. At the end: "
+        f"{count(placed, 'observation')} in {count(run.partition.n_clusters, 'group')}."
     )
     return section("groups", "The groups", picture, note=note)
 
@@ -199,9 +200,12 @@ def _policy(run: Run) -> Html:
         for i in order
     ]
     some = "" if len(groups) <= _MOST_GROUPS else f" The best {_MOST_GROUPS} of {len(groups):,}."
+    meaning = f"what is expected from there on ({policy.objective})"
+    if policy.objective == str(AVERAGE):
+        meaning = "what it is worth to be there and not in the worst group (average)"
     note = (
         "What to do by the mean of what was learned, without exploring, the best group first. "
-        f"Values: what is expected from there on ({policy.objective}).{some}"
+        f"Values: {meaning}.{some}"
     )
     headings = ["group", "observations", "action", "value", "one of them"]
     return section("policy", "The policy", table(headings, rows), note=note)

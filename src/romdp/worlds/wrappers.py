@@ -212,5 +212,6 @@ def make_environment(
     try:
         env = gymnasium.make(name)
     except (gymnasium.error.Error, ImportError) as error:
-        raise InvalidInputError(f"cannot make the environment {name!r}: {error}") from error
+        hint = "" if ":" in name else f" If another module registers it, say module:{name}"
+        raise InvalidInputError(f"cannot make the environment {name!r}: {error}{hint}") from error
     return env if views is None else RichObservation(numbered(env), views, seed)

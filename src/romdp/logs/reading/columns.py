@@ -124,7 +124,7 @@ def _missing(column: str, present: list[str], label: str) -> str:
                     f"{label} has no column {column!r}: its header is {present[0]!r}. Are the "
                     f"columns separated by {word}? Separate them by commas"
                 )
-    near = difflib.get_close_matches(column, present, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(column, present, n=1, cutoff=0.6)
     lower = [name for name in present if name.lower() == column.lower()]
     if near or lower:
         return f"{label} has no column {column!r}; did you mean {(lower or near)[0]!r}?"
