@@ -76,7 +76,7 @@ app.add_typer(
     name="generate",
     epilog=examples(
         "romdp generate random-romdp --observations 30 --seed 0 --out world.npz",
-        "romdp generate river-swim --help",
+        "romdp generate river-swim --observations 60 --out river.npz",
     ),
 )
 app.command(epilog=examples("romdp inspect world.npz", "romdp inspect --brief world.npz"))(
