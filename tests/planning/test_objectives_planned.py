@@ -92,6 +92,13 @@ def test_sweeps_in_place_find_the_same(objective):
         assert other.values == pytest.approx(plan.values, abs=1e-9)
         assert (other.policy == plan.policy).all()
         assert other.sweeps < plan.sweeps
+        share = np.linspace(0.1, 0.9, rewards.size)
+        each = share.reshape(*rewards.shape, 1)
+        stray = both((1 - each) * laws)[1]
+        mixed = (1 - each) * laws + each / laws.shape[2]
+        plan = value_iteration(mixed, rewards, 1e-12, **arguments)
+        other = discounted_iteration(stray, rewards, 1e-12, objective, start=begin, anywhere=share)
+        assert other.values == pytest.approx(plan.values, abs=1e-9)
     short = discounted_iteration(both(laws)[1], rewards, 1e-12, objective, max_sweeps=2)
     assert not short.converged
     assert short.sweeps == 2
@@ -220,6 +227,37 @@ def test_the_mean_plan_leaves_out_what_was_never_tried():
     plan = mean_plan(Counts(visits, wide, pay, pay), AVERAGE)
     assert (plan.policy[:4] == 1).all()
     assert mean_plan(Counts.zeros(3, 2)).policy.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("objective", [AVERAGE, *OBJECTIVES])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_mean_plan_has_the_prior_in_it(objective, sparse):
+    """The same as planning on counts to which the prior's weight was added by hand."""
+    rng = np.random.default_rng(1)
+    moves = rng.integers(0, 4, (5, 2, 5)) + np.eye(5, dtype=int)[:, None]
+    counts = Counts(moves.sum(axis=2), moves, *rng.random((2, 5, 2)))
+    if sparse:
+        counts = counts.sparse()
+    wide = moves if objective.is_average else np.append(moves, np.zeros((5, 2, 1), int), axis=2)
+    rewards = rng.random((5, 2))
+    plan = mean_plan(counts, objective, rewards=rewards, weight=3.0)
+    told = value_iteration(wide + 3.0 / wide.shape[2], rewards, 1e-10, objective=objective)
+    assert (plan.policy == told.policy).all()
+    assert plan.values == pytest.approx(told.values, abs=0.02 * np.abs(told.values).max())
+    bare = mean_plan(counts, objective, rewards=rewards)
+    assert np.abs(bare.values - told.values).max() > 0.05 * np.abs(told.values).max()
+
+
+def test_what_went_well_once_is_not_the_best():
+    """One action never failed in its only try, the other failed once in a hundred."""
+    goal = Objective("episodic", 0.99)
+    seen = np.array([[[99, 0, 1], [1, 0, 0]], [[0, 10, 40], [0, 10, 40]]])
+    laws = scipy.sparse.csr_array(seen.reshape(4, 3))
+    ends = scipy.sparse.csr_array(seen.reshape(4, 3) * [0, 0, 1])
+    ones = seen.sum(axis=2).astype(float)
+    counts = Counts(seen.sum(axis=2), laws[:, :2], ones, ones, ends=ends)
+    assert mean_plan(counts, goal).policy[0] == 1
+    assert mean_plan(counts, goal, weight=1.0).policy[0] == 0
 
 
 def test_transitions_must_have_a_column_for_the_end():

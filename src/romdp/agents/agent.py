@@ -176,8 +176,10 @@ class AgentState:
         if self.partition.n_clusters == 0:
             return _NOTHING
         counts, planner = self._count(self.partition), self._planner()
-        rewards = planner.mean_rewards(counts) if isinstance(planner, Posterior) else None
-        return mean_plan(counts, self.goal, rewards=rewards)
+        if not isinstance(planner, Posterior):
+            return mean_plan(counts, self.goal)
+        rewards, weight = planner.mean_rewards(counts), planner.prior_weight(counts)
+        return mean_plan(counts, self.goal, rewards=rewards, weight=weight)
 
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""

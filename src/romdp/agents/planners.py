@@ -109,7 +109,8 @@ class Posterior:
         What is good; see `Optimism`.
     floor
         A pair that was tried n times, less than ``m = floor * log(t)`` by step t, counts with
-        ``n^2 / m`` tries instead of n. 0: every pair counts in full.
+        ``n^2 / m`` tries instead of n. 0: every pair counts in full. None: 1 under the average, 0
+        where rewards add up, as in episodes.
     untried
         What is believed of a pair that was never tried: ``"drawn"``, what the prior says, or
         ``"promising"``, nearly as much as the best that is known; see below.
@@ -120,7 +121,8 @@ class Posterior:
     best action of a state fails in its first few tries, the posterior is then as good as certain
     that it is bad, and it is drawn again only after very many epochs. With the floor this is
     corrected after a few more tries. Where the prior weighs less than one try, because transitions
-    or rewards are seen to be certain, m is lower by that factor: nothing is tried again in vain.
+    or rewards are seen to be certain, m is lower by that factor: nothing is tried again in vain. In
+    episodes one try more may end all: there it costs more than it brings (CartPole, FrozenLake).
 
     The sampled world is solved to the precision ``min(0.01, 1 / sqrt(t))``. A draw takes time
     linear in the number of transitions seen: a Dirichlet law of prior plus counts is a mixture
@@ -140,13 +142,14 @@ class Posterior:
     prior: float | None = None
     rewards: Literal["beta", "normal"] | None = None
     objective: ObjectiveLike | None = None
-    floor: float = 1.0
+    floor: float | None = None
     untried: Literal["drawn", "promising"] = "drawn"
 
     def __post_init__(self) -> None:
         if self.prior is not None:
             real_number(self.prior, "prior", 0, open_low=True)
-        real_number(self.floor, "floor", 0)
+        if self.floor is not None:
+            real_number(self.floor, "floor", 0)
         choice(self.untried, "untried", ("drawn", "promising"))
         if self.rewards is not None:
             choice(self.rewards, "rewards", ("beta", "normal"))
@@ -187,6 +190,12 @@ class Posterior:
             laws, rewards, precision, start=start, max_sweeps=most, objective=goal
         )
 
+    def _enough(self, t: int) -> float:
+        """Return how many tries count in full at step ``t``."""
+        if self.floor is None:
+            return log(t) if goal_of(self).is_average else 0.0
+        return self.floor * log(t)
+
     @property
     def takes_any_reward(self) -> bool:
         """Whether rewards need not lie in [0, 1]."""
@@ -198,6 +207,12 @@ class Posterior:
             return RewardPrior.learn(counts, goal_of(self).zero_reward).means(counts)
         return counts.reward_means
 
+    def prior_weight(self, counts: Counts) -> float:
+        """Return the weight of the prior of a pair's transitions."""
+        if self.prior is not None:
+            return self.prior
+        return learn_weight(outcomes(counts, goal_of(self)))
+
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
@@ -206,7 +221,7 @@ class Posterior:
         dense = isinstance(transitions, np.ndarray) and not _is_thin(transitions)
         moves: Any = outcomes(counts if dense else counts.sparse(), goal_of(self))
         weight = learn_weight(moves) if self.prior is None else self.prior
-        share = counted_share(counts.visits, self.floor * min(1.0, weight) * log(t))
+        share = counted_share(counts.visits, self._enough(t) * min(1.0, weight))
         if dense:
             return draw_dense(moves * share[..., None], weight, rng)
         each = np.repeat(share.ravel(), np.diff(moves.indptr))
@@ -226,7 +241,7 @@ class Posterior:
     def _draw_rewards(
         self, counts: Counts, rng: np.random.Generator, prior: RewardPrior | None, t: int
     ) -> NDArray[np.float64]:
-        floor = self.floor * log(t)
+        floor = self._enough(t)
         if prior is not None:
             goal, ended = goal_of(self), counts.ends is not None
             patience = 1.0 if goal.is_average else 1.0 / max(1.0 - goal.rate, 1e-3)

@@ -146,29 +146,75 @@ def group_ends(
 def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
     """Append a column for the end of an episode, and take the restarts out of the others."""
     n_columns = transitions.shape[-1]
-    extra = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-    if ends is not None:
-        rows, columns = ends.tocoo().coords
-        known = columns < n_columns
-        extra = (
-            np.concatenate((rows, rows[known])),
-            np.concatenate((np.full(rows.size, n_columns), columns[known])),
-            np.concatenate((ends.data, -ends.data[known])),
-        )
     if isinstance(transitions, np.ndarray):
         wide = np.zeros((*transitions.shape[:-1], n_columns + 1), np.int64)
         wide[..., :n_columns] = transitions
-        np.add.at(wide.reshape(-1, n_columns + 1), extra[:2], extra[2])
+        if ends is not None:
+            rows, columns = ends.tocoo().coords
+            known = columns < n_columns
+            flat = wide.reshape(-1, n_columns + 1)
+            np.subtract.at(flat, (rows[known], columns[known]), ends.data[known])
+            np.add.at(flat, (rows, np.full(rows.size, n_columns)), ends.data)
         return wide
-    found: Any = transitions.tocoo()
-    matrix = sparse_rows(
-        np.concatenate((found.coords[0], extra[0])),
-        np.concatenate((found.coords[1], extra[1])),
-        np.concatenate((found.data, extra[2])),
-        (transitions.shape[0], n_columns + 1),
+    shape = transitions.shape[0], n_columns + 1
+    if ends is None:
+        parts = transitions.data, transitions.indices, transitions.indptr
+        return scipy.sparse.csr_array(parts, shape=shape, copy=True)
+    seen, over = _sorted(transitions), _sorted(ends)
+    room = seen.data.size + shape[0]
+    indptr = np.zeros(shape[0] + 1, np.int32)
+    indices, data = np.empty(room, np.int32), np.empty(room, np.int64)
+    size = _append_end(
+        *(seen.indptr, seen.indices, seen.data, over.indptr, over.indices, over.data),
+        *(n_columns, indptr, indices, data),
     )
-    matrix.eliminate_zeros()
+    matrix: Sparse = scipy.sparse.csr_array((data[:size], indices[:size], indptr), shape=shape)
+    matrix.has_canonical_format = True
     return matrix
+
+
+def _sorted(matrix: Any) -> Any:
+    """Return sparse rows whose columns are in order, each at most once."""
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+@kernel
+def _append_end(
+    starts: NDArray[Any],
+    columns: NDArray[Any],
+    counts: Ints,
+    end_starts: NDArray[Any],
+    restarts: NDArray[Any],
+    ended: Ints,
+    n_columns: int,
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    data: Ints,
+) -> int:
+    """Write the rows with one column more, for steps that ended an episode; return their size."""
+    size = 0
+    for row in range(indptr.size - 1):
+        j, last = end_starts[row], end_starts[row + 1]
+        for k in range(starts[row], starts[row + 1]):
+            while j < last and restarts[j] < columns[k]:
+                j += 1
+            count = counts[k]
+            if j < last and restarts[j] == columns[k]:
+                count -= ended[j]
+            if count != 0:
+                indices[size], data[size] = columns[k], count
+                size += 1
+        total = 0
+        for k in range(end_starts[row], last):
+            total += ended[k]
+        if total > 0:
+            indices[size], data[size] = n_columns, total
+            size += 1
+        indptr[row + 1] = size
+    return size
 
 
 @kernel

@@ -64,6 +64,12 @@ class Codebook:
 
     def nearest(self, vectors: Floats) -> tuple[Ints, Floats]:
         """Return the nearest code of each vector and its squared distance."""
+        if len(vectors) == 1:  # an agent asks at every step
+            (vector,) = vectors
+            near = self._half_squares - self.points @ vector
+            (best,) = code = near.argmin(keepdims=True)
+            least = 2 * near[best] + vector @ vector
+            return code, np.array([max(least, 0.0)])
         codes, distances = np.empty(len(vectors), np.int64), np.empty(len(vectors))
         half = self._half_squares
         for start in range(0, len(vectors), _BLOCK):

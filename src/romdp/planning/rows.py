@@ -16,6 +16,7 @@ from romdp.exact.objectives import Objective
 from romdp.planning.backup import Floats, Integers, Plan
 
 _NEARLY_AVERAGE = 0.995
+_NOWHERE = np.empty(0)
 _TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
 
 
@@ -27,6 +28,7 @@ def discounted_iteration(
     *,
     start: ArrayLike | None = None,
     max_sweeps: int = 100_000,
+    anywhere: Floats = _NOWHERE,
 ) -> Plan:
     """Find the best policy of one model under a discount.
 
@@ -37,6 +39,9 @@ def discounted_iteration(
         no such column.
     rewards, precision, start, max_sweeps
         As for `romdp.planning.value_iteration`.
+    anywhere : shape (S * A,), optional
+        The chance of each pair to lead to any of the columns, all equally likely. The rows then sum
+        to one minus this.
     objective
         Not one with a horizon. The average is taken as a discount of 0.995: a model that was drawn
         for many states may have parts that cannot reach each other and then has no single gain.
@@ -66,6 +71,7 @@ def discounted_iteration(
         not average,
         precision,
         max_sweeps,
+        anywhere,
     )
     found = values[:n_states]
     return Plan(
@@ -91,9 +97,12 @@ def _iterate(
     ends: bool,
     precision: float,
     max_sweeps: int,
+    anywhere: Floats,
 ) -> tuple[float, float, int]:
     """Sweep until the values hardly change; the last entry of the values, the end, never does."""
     n_states, n_actions = rewards.shape
+    n_columns = n_states + (1 if ends else 0)
+    everywhere = values[:n_states].sum()
     totals = np.empty(n_actions)
     sweeps = 0
     low, high = -np.inf, np.inf
@@ -106,9 +115,12 @@ def _iterate(
                 total = 0.0
                 for k in range(starts[row], starts[row + 1]):
                     total += chances[k] * values[columns[k]]
+                if anywhere.size > 0:
+                    total += anywhere[row] * everywhere / n_columns
                 totals[action] = rewards[state, action] + discount * total
                 best = max(best, totals[action])
             low, high = min(low, best - values[state]), max(high, best - values[state])
+            everywhere += best - values[state]
             values[state] = best
             enough = best - _TIE * max(1.0, abs(best))
             for action in range(n_actions - 1, -1, -1):
