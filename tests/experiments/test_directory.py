@@ -32,6 +32,13 @@ def test_create_and_open(tmp_path):
     assert json.loads((made.path / "experiment.json").read_text()) == small().to_dict()
 
 
+def test_begin_creates_or_goes_on(tmp_path):
+    made = RunDirectory.begin(tmp_path / "x", small())
+    assert RunDirectory.begin(tmp_path / "x", small()) == made
+    with pytest.raises(InvalidInputError, match="another experiment"):
+        RunDirectory.begin(tmp_path / "x", small(seed=1))
+
+
 def test_an_empty_directory_will_do(tmp_path):
     (tmp_path / ".experiment.json.1.0123abcd.tmp").touch()  # left by a kill at the very start
     RunDirectory.create(tmp_path, small())

@@ -220,20 +220,26 @@ def resume(
     from romdp.core.storage import check_directory
 
     check_directory(path, "the directory that `romdp compare` wrote")
-    from romdp import __version__
     from romdp.core.validation import real_number
     from romdp.experiments.directory import RunDirectory
 
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
     directory = RunDirectory.open(path)
-    if directory.romdp != __version__:
-        typer.echo(
-            f"romdp: {path} was begun with romdp {directory.romdp} and this is {__version__}: the "
-            "runs may not be comparable",
-            err=True,
-        )
+    warn_of_version(directory)
     with closing(make_executor(workers, dask)) as executor:
         run_directory(directory, executor, quiet, checkpoint_seconds)
+
+
+def warn_of_version(directory: "RunDirectory") -> None:
+    """Say so if another version of romdp began a directory that is gone on with."""
+    from romdp import __version__
+
+    if directory.romdp != __version__:
+        typer.echo(
+            f"romdp: {directory.path} was begun with romdp {directory.romdp} and this is "
+            f"{__version__}: the runs may not be comparable",
+            err=True,
+        )
 
 
 def report(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from romdp.cli.experiments import make_executor, run_directory
+from romdp.cli.experiments import make_executor, run_directory, warn_of_version
 from romdp.cli.options import CheckpointsOption, DaskOption, QuietOption, WorkersOption
 from romdp.core.errors import InvalidInputError
 
@@ -97,23 +97,15 @@ def _missing_dqn(quick: bool) -> str | None:
 
 def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
     """Create a run directory, or open the one in which the same experiment was begun."""
-    from romdp import __version__
     from romdp.experiments.directory import RunDirectory
 
-    if not (path / "experiment.json").is_file():
-        return RunDirectory.create(path, experiment)
-    directory = RunDirectory.open(path)
-    if directory.experiment != experiment:
+    if (path / "experiment.json").is_file() and RunDirectory.open(path).experiment != experiment:
         raise InvalidInputError(
             f"{path} holds another experiment (perhaps this one with or without --quick); choose "
             "another directory with --out"
         )
-    if directory.romdp != __version__:
-        typer.echo(
-            f"romdp: {path} was begun with romdp {directory.romdp} and this is {__version__}: the "
-            "runs may not be comparable",
-            err=True,
-        )
+    directory = RunDirectory.begin(path, experiment)
+    warn_of_version(directory)
     return directory
 
 

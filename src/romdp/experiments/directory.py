@@ -41,7 +41,7 @@ _MOST_ERRORS = 100  # that are written out
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """An experiment and the directory that holds it; made by `create` or `open`.
+    """An experiment and the directory that holds it; made by `create`, `begin` or `open`.
 
     Attributes
     ----------
@@ -75,6 +75,24 @@ class RunDirectory:
             write_json(target / _EXPERIMENT, content)
             directory.prepare()
         return directory
+
+    @classmethod
+    def begin(cls, path: str | os.PathLike[str], experiment: Experiment) -> "RunDirectory":
+        """Create a directory, or open the one in which this very experiment was begun.
+
+        A script that does this and then calls `run_experiment` can be run again after any
+        interruption.
+
+        Raises
+        ------
+        InvalidInputError
+            If the directory holds anything else, which is left as it is.
+        """
+        if (Path(path) / _EXPERIMENT).is_file():
+            directory = cls.open(path)
+            if directory.experiment == experiment:
+                return directory
+        return cls.create(path, experiment)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":

@@ -23,7 +23,7 @@ _STATES_ARE_OBSERVATIONS = ("random-mdp",)
 
 
 def safe_name(text: str) -> str:
-    """Keep of a name what any file system takes.
+    """Replace the characters of a name that some file system does not accept.
 
     Examples
     --------
