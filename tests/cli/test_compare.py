@@ -201,7 +201,7 @@ def test_the_command_refuses_with_one_line_and_status_2(tmp_path):
     RunDirectory.create(tmp_path / "x", Experiment(("grid",), ("ucrl2",)))
     for arguments, words in (
         (("compare", "--out", tmp_path / "x"), "another experiment"),
-        (("resume", tmp_path / "y"), "no run directory"),
+        (("resume", tmp_path / "y"), "y does not exist"),
     ):
         status, output, errors = command(*arguments)
         assert (status, output) == (2, "")
