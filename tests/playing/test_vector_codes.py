@@ -257,6 +257,7 @@ def test_where_the_step_matters_and_is_not_shown_there_is_a_code_for_every_step(
     assert first == second
     assert online.returns["return"][-50:].mean() > 0.9
     policy = romdp.load_policy(tmp_path / "policy.npz")
+    assert policy.depends_on_step
     shown, _ = env.reset(seed=5)
     for age, note in enumerate(Melody.notes):
         assert policy.act(shown, age) == note

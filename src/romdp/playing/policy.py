@@ -37,8 +37,8 @@ class Policy:
     environment's own observations and returns its actions. It answers for every observation of
     the environment, and always alike: where an observation was never met, with the action that is
     best most often. Under an episodic objective with a horizon, and where vectors do not show the
-    step of the episode but it matters, what is best depends on that step as well:
-    ``policy.act(observation, step)``.
+    step of the episode although it matters, what is best depends on that step as well:
+    ``policy.act(observation, step)``. `depends_on_step` says whether it does.
 
     Attributes
     ----------
@@ -96,6 +96,11 @@ class Policy:
             last step, the action of the last one is returned), or where codes depend on it.
         """
         return self._actions.decode(self._number(observation, step))
+
+    @property
+    def depends_on_step(self) -> bool:
+        """Whether what is best depends on the step of the episode, so that `act` needs it."""
+        return self.stages.size > 0 or self._observations.depend_on_step
 
     def probabilities(self, observation: Any, step: int = 0) -> NDArray[np.float64]:
         """Return the probability of each action, by its number: one of them has it all."""

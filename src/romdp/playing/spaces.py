@@ -37,6 +37,11 @@ class Codes(Protocol):
 
     size: int
 
+    @property
+    def depend_on_step(self) -> bool:
+        """Whether the same observation has another code at another step of the episode."""
+        return False
+
     def encode(self, observation: Any) -> int:
         """Return the code of what is seen now, which may be a new one."""
         ...

@@ -164,6 +164,11 @@ class VectorCodes(Codes):
         self.book = self.book.extended(far, self.size)
 
     @property
+    def depend_on_step(self) -> bool:
+        """Whether there is a code for every step of the episode."""
+        return self.stepwise is not None
+
+    @property
     def repeat(self) -> bool:
         """Whether vectors that were named have been met again, and names are not used up."""
         assert self.names is not None
