@@ -14,7 +14,7 @@ from romdp.encoding.decoder import StateDecoder, teach
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Floats, Ints
 from romdp.encoding.portraits import Portraits
-from romdp.encoding.scoring import memory_score, score
+from romdp.encoding.scoring import memory_score, score, score_with_age
 from romdp.encoding.steps import Steps
 from romdp.encoding.views import Encoding
 
@@ -58,10 +58,14 @@ def find_states(
     if not encoding.is_signal:
         nothing = np.zeros(encoding.n_codes, np.int64)
         return StateDecoder(encoding, freeze(nothing), freeze(np.ones(len(nothing))), None, notes)
+    codes, plain_steps = encoding.codes(steps.vectors), steps
     if encoding.stepwise:
         steps = steps.by_age
-    codes = encoding.codes(steps.vectors)
     labels, certainty = _group(steps, codes, encoding.n_codes, clusterer, rng)
+    if encoding.stepwise and encoding.view == "apart":
+        alone, grouped = (score_with_age(c, plain_steps, True)[0] for c in (codes, labels[codes]))
+        if alone.exceeds(grouped) > -_WORSE:  # there are too few steps to group these codes
+            labels, certainty = np.arange(encoding.n_codes), np.ones(encoding.n_codes)
     states = labels[codes]
     plain = StateDecoder(encoding, freeze(labels), freeze(certainty), None, notes)
     if encoding.view == "apart" or plain.n_states == 1:

@@ -100,6 +100,14 @@ class Encoding:
         """Number of codes."""
         return self.codebook.n_codes
 
+    @property
+    def tells_states(self) -> bool:
+        """Whether each code is a state, from its first vector on: it lies apart from the others.
+
+        Where the step matters, states are met at many steps, so codes are grouped all the same.
+        """
+        return self.view == "apart" and not self.stepwise
+
     def prepare(self, vectors: ArrayLike) -> NDArray[Any]:
         """Check vectors of a user and put them through ``features``."""
         rows = apply_features(self.features, vector_array(vectors))

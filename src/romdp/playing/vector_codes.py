@@ -205,7 +205,7 @@ class VectorCodes(Codes):
         if decoder is not None and decoder.encoding.stepwise:
             self.stepwise = {pair: min(i, self.size - 1) for i, pair in enumerate(stepwise)}
         self._last = (-1, -1, -1)
-        if decoder is not None and book is None and decoder.encoding.view == "apart":
+        if decoder is not None and book is None and decoder.encoding.tells_states:
             self.book = decoder.encoding.codebook
 
     def name(self, code: int) -> str:

@@ -198,7 +198,7 @@ class VectorState(AgentState):
         previous = None if before is None else before.encoding
         rng = generator(self.seed, _ENCODE, self.step)
         found = find_states(steps, Likelihood(), rng, previous=previous)
-        if found.n_states == 1 and found.encoding.view != "apart":
+        if found.n_states == 1 and not found.encoding.tells_states:
             if before is None:
                 return
             found = before
@@ -295,7 +295,7 @@ def _is_better(before: StateDecoder, found: StateDecoder, steps: Steps) -> bool:
 
     Where codes lay apart and still do, their space has been tried along with others already.
     """
-    if before.encoding.view == found.encoding.view == "apart":
+    if before.encoding.tells_states and found.encoding.tells_states:
         return False
     return _score(before, steps).exceeds(_score(found, steps)) > 1
 
@@ -303,8 +303,8 @@ def _is_better(before: StateDecoder, found: StateDecoder, steps: Steps) -> bool:
 def _score(decoder: StateDecoder, steps: Steps) -> Score:
     """Score the codes that an agent would see."""
     part, encoding = steps.last(_JUDGED), decoder.encoding
-    apart = encoding.view == "apart"
-    codes = encoding.codes(part.vectors) if apart else decoder.predict(part.vectors)
+    predict = encoding.codes if encoding.tells_states else decoder.predict
+    codes = predict(part.vectors)
     codes = part.with_ages(codes) if encoding.stepwise else codes
     return score(codes, part.actions, part.rewards, part.next_codes(codes))
 
