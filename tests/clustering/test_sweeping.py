@@ -10,6 +10,7 @@ from romdp.clustering.likelihood.blockmodel import (
     make_rule,
     make_rules,
     place_of,
+    row_terms,
     rule_at,
     score,
 )
@@ -20,7 +21,7 @@ from romdp.clustering.likelihood.profiles import (
     clear,
     empty_profile,
     fill_profile,
-    join_rise,
+    join_rises,
     shift,
 )
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
@@ -185,14 +186,14 @@ def test_rise_differences_are_score_differences(seed, kind, placed):
     start[y] = labels[y] if placed else -1
     blocks = make_blocks(links, law.parts, start, 3)
     profile = empty_profile(3, 2)
-    fill_profile(links, blocks.labels, y, profile)
+    fill_profile(links, law.parts, blocks.labels, y, profile)
     if placed:
         shift(blocks, law.parts, y, labels[y], -1, profile)
     else:
         announce(blocks, profile)
-    rises, scores = [], []
+    rows, groups, rises, scores = row_terms(rule, 3, 2), np.arange(3), np.empty(3), []
+    join_rises(rule, rows, blocks, law.parts, y, groups, 3, profile, rises)
     for group in range(3):
-        rises.append(join_rise(rule, blocks, law.parts, y, group, 3, profile))
         there = labels.copy()
         there[y] = group
         scores.append(score(rule, make_blocks(links, law.parts, there, 3)))
@@ -200,9 +201,9 @@ def test_rise_differences_are_score_differences(seed, kind, placed):
 
 
 def test_clear_leaves_nothing():
-    counts = walk(1)
+    counts, no_parts = walk(1), np.zeros((7, 2, 1))
     profile = empty_profile(3, 2)
-    fill_profile(Links.of(counts), random_labels(1, 7, 3), 2, profile)
+    fill_profile(Links.of(counts), no_parts, random_labels(1, 7, 3), 2, profile)
     assert profile.leads.sum() > 0
     clear(profile)
     for array in (profile.leads, profile.comes, profile.loops, profile.led):
@@ -210,8 +211,8 @@ def test_clear_leaves_nothing():
 
 
 def test_the_profile_counts_how_often_it_was_reached():
-    counts = walk(1)
+    counts, no_parts = walk(1), np.zeros((7, 2, 1))
     profile = empty_profile(3, 2)
-    fill_profile(Links.of(counts), random_labels(1, 7, 3), 2, profile)
+    fill_profile(Links.of(counts), no_parts, random_labels(1, 7, 3), 2, profile)
     assert profile.totals[REACHED] == counts.transitions[:, :, 2].sum()
     assert profile.led.sum() == pytest.approx(counts.transitions[2].sum())

@@ -46,8 +46,10 @@ class Rule(NamedTuple):
     stay: float  # and of staying
     table: NDArray[np.float64]  # the cell term of small counts
     stay_table: NDArray[np.float64]  # the same of cells (s, a, s)
+    gammas: NDArray[np.float64]  # log_gamma(n) of small n, from 1 on
     reward_code: int
     reward_prior: NDArray[np.float64]
+    reward_table: NDArray[np.float64]  # (n_levels + 1, N): of levels paid n times, of n rewards
 
 
 class Blocks(NamedTuple):
@@ -67,7 +69,21 @@ class Blocks(NamedTuple):
 def make_rule(law: RewardLaw, alpha: float = 0.5, stays: float = 1.0) -> Rule:
     """Build the rule for one value of alpha; the parameter of staying is ``stays`` times that."""
     stay = stays * alpha
-    return Rule(alpha, stay, _table(alpha), _table(stay), law.code, law.prior)
+    return Rule(alpha, stay, _table(alpha), _table(stay), _gammas(), *_reward_part(law))
+
+
+@lru_cache(maxsize=1)
+def _gammas() -> NDArray[np.float64]:
+    return np.array([0.0, *(log_gamma(float(n)) for n in range(1, _TABLE_SIZE))])
+
+
+def _reward_part(law: RewardLaw) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+    """Return what a rule says about rewards; only levels that are paid have tables."""
+    weights = [*law.prior, law.prior.sum()] if law.code == CATEGORICAL else []
+    table = np.empty((len(weights), _TABLE_SIZE))
+    for weight, row in zip(weights, table, strict=True):
+        _fill_table(weight, row)
+    return law.code, law.prior, table
 
 
 @lru_cache(maxsize=len(ALPHAS) * len(STAYS))
@@ -92,8 +108,9 @@ def log_gamma(x: float) -> float:
 
 @kernel
 def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
+    base = log_gamma(alpha)
     for n in range(table.size):
-        table[n] = log_gamma(n + alpha) - log_gamma(alpha) if n > 0 else 0.0
+        table[n] = log_gamma(n + alpha) - base if n > 0 else 0.0
 
 
 @kernel
@@ -130,10 +147,25 @@ def row_term(rule: Rule, total: int, n_groups: int) -> float:
 
 
 @kernel
-def group_term(reached: int, size: int) -> float:
+def row_terms(rule: Rule, n_groups: int, most: int) -> NDArray[np.float64]:
+    """Look up the row terms of small totals, up to ``most``."""
+    table = np.zeros(min(most + 1, rule.table.size))
+    mass = row_mass(rule, n_groups)
+    base = log_gamma(mass)
+    for total in range(1, table.size):
+        table[total] = base - log_gamma(total + mass)
+    return table
+
+
+@kernel
+def group_term(rule: Rule, reached: int, size: int) -> float:
     """Return the term of one group's emission and size; 0 for an empty group."""
     if size == 0:
         return 0.0
+    gammas = rule.gammas
+    if reached + size < gammas.size and size + 1 < gammas.size:
+        value: float = gammas[size] - gammas[reached + size] + gammas[size + 1]
+        return value
     chosen = log_gamma(size + 1.0)
     return log_gamma(float(size)) - log_gamma(float(reached + size)) + chosen
 
@@ -152,6 +184,28 @@ def grouping_term(n_placed: int, n_groups: int) -> float:
 
 
 @kernel
+def log_rising(x: float, n: float) -> float:
+    """Return log gamma(x + n) - log gamma(x) for a whole n: one logarithm where n is small."""
+    if n > _SMALL_RISE:
+        return log_gamma(x + n) - log_gamma(x)
+    product = 1.0
+    for i in range(int(n)):
+        product *= x + i
+    return math.log(product)
+
+
+@kernel
+def _level_rise(rule: Rule, level: int, paid: float, more: float) -> float:
+    """By how much the term of a level, or of all rewards, rises when it is paid so often more."""
+    n, table = int(paid + more), rule.reward_table
+    if n < table.shape[1]:
+        value: float = table[level, n] - table[level, int(paid)]
+        return value
+    weight = rule.reward_prior[level] if level < table.shape[0] - 1 else rule.reward_prior.sum()
+    return log_rising(paid + weight, more)
+
+
+@kernel
 def reward_term(
     rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64], times: int
 ) -> float:
@@ -162,13 +216,8 @@ def reward_term(
         for k in range(pay.size):
             count = float(pay[k] + times * more[k])
             visits += count
-            if count > 0:
-                weight = float(rule.reward_prior[k])
-                value += log_gamma(count + weight) - log_gamma(weight)
-        if visits == 0:
-            return 0.0
-        mass = float(rule.reward_prior.sum())
-        return value + log_gamma(mass) - log_gamma(visits + mass)
+            value += _level_rise(rule, k, 0.0, count)
+        return value - _level_rise(rule, pay.size, 0.0, visits)
     if rule.reward_code == GAUSSIAN:
         visits = float(pay[0] + times * more[0])
         if visits < 0.5:
@@ -191,46 +240,11 @@ def reward_term(
 
 
 @kernel
-def log_rising(x: float, n: float) -> float:
-    """Return log gamma(x + n) - log gamma(x) for a whole n: one logarithm where n is small."""
-    if n > _SMALL_RISE:
-        return log_gamma(x + n) - log_gamma(x)
-    product = 1.0
-    for i in range(int(n)):
-        product *= x + i
-    return math.log(product)
-
-
-@kernel
-def cell_rise(rule: Rule, n: int, more: int) -> float:
-    """By how much the term of a cell rises when its count does."""
-    if n + more < rule.table.size:
-        value: float = rule.table[n + more] - rule.table[n]
-        return value
-    return log_rising(n + rule.alpha, float(more))
-
-
-@kernel
-def stay_rise(rule: Rule, n: int, more: int) -> float:
-    """By how much the term of a cell from a group to itself rises when its count does."""
-    if n + more < rule.stay_table.size:
-        value: float = rule.stay_table[n + more] - rule.stay_table[n]
-        return value
-    return log_rising(n + rule.stay, float(more))
-
-
-@kernel
-def row_rise(rule: Rule, total: int, more: int, n_groups: int) -> float:
-    """By how much the term of a row rises with its total."""
-    return -log_rising(total + row_mass(rule, n_groups), float(more))
-
-
-@kernel
-def member_rise(reached: int, more: int, size: int) -> float:
+def member_rise(rule: Rule, reached: int, more: int, size: int) -> float:
     """By how much the term of a group rises when one joins that was reached ``more`` times."""
     if size > 0:
         return math.log(size * (size + 1.0)) - log_rising(float(reached + size), more + 1.0)
-    return group_term(reached + more, size + 1) - group_term(reached, size)
+    return group_term(rule, reached + more, size + 1) - group_term(rule, reached, size)
 
 
 @kernel
@@ -241,11 +255,11 @@ def reward_rise(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
         visits = 0.0
         joining = 0.0
         for k in range(pay.size):
-            visits += pay[k] + rule.reward_prior[k]
+            visits += pay[k]
             joining += more[k]
             if more[k] > 0:
-                value += log_rising(pay[k] + rule.reward_prior[k], more[k])
-        return value - log_rising(visits, joining)
+                value += _level_rise(rule, k, pay[k], more[k])
+        return value - _level_rise(rule, pay.size, visits, joining)
     return reward_term(rule, pay, more, 1) - reward_term(rule, pay, more, 0)
 
 
@@ -297,27 +311,76 @@ def copy_blocks(blocks: Blocks) -> Blocks:
     return Blocks(labels.copy(), moves.copy(), out.copy(), into.copy(), size.copy(), pay.copy())
 
 
+class Filled(NamedTuple):
+    """What a score reads of the blocks, without the cells that are empty.
+
+    Terms that are the same under every rule of a search are added up once.
+    """
+
+    n_groups: int  # that are not empty
+    same: float  # the terms of groups, rewards and the grouping itself
+    cells: NDArray[np.int64]  # counts of cells between two groups
+    stays: NDArray[np.int64]  # and from a group to itself
+    rows: NDArray[np.int64]  # totals of rows
+
+
+@kernel
+def list_filled(rule: Rule, blocks: Blocks) -> Filled:
+    """List what is not empty; the rule matters for its rewards alone."""
+    n_slots, n_actions = blocks.out.shape
+    n_groups, n_placed, n_rows, n_filled = 0, 0, 0, 0
+    for s in range(n_slots):
+        n_placed += blocks.size[s]
+        n_groups += blocks.size[s] > 0
+        for a in range(n_actions):
+            n_rows += blocks.out[s, a] > 0
+    value = grouping_term(n_placed, n_groups)
+    cells = np.empty(max(64, 4 * n_rows), np.int64)
+    stays, rows = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    n_rows = 0
+    for s in range(n_slots):
+        value += group_term(rule, blocks.into[s], blocks.size[s])
+        for a in range(n_actions):
+            value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
+            left = blocks.out[s, a]
+            if left == 0:
+                continue
+            rows[n_rows], stays[n_rows] = left, blocks.moves[s, a, s]
+            left -= stays[n_rows]
+            n_rows += 1
+            t = 0
+            while left > 0:
+                n = blocks.moves[s, a, t]
+                if n > 0 and t != s:
+                    if n_filled == cells.size:
+                        longer = np.empty(2 * n_filled, np.int64)
+                        longer[:n_filled] = cells
+                        cells = longer
+                    cells[n_filled] = n
+                    n_filled += 1
+                    left -= n
+                t += 1
+    return Filled(n_groups, value, cells[:n_filled], stays, rows)
+
+
+@kernel
+def _score_filled(rule: Rule, filled: Filled) -> float:
+    value = filled.same
+    for n in filled.cells:
+        value += cell_term(rule, n)
+    for n in filled.stays:
+        value += stay_term(rule, n)
+    mass = row_mass(rule, filled.n_groups)
+    base = log_gamma(mass)
+    for total in filled.rows:
+        value += base - log_gamma(total + mass)
+    return value
+
+
 @kernel
 def score(rule: Rule, blocks: Blocks) -> float:
     """Score a grouping from its blocks; empty groups do not count."""
-    n_slots, n_actions = blocks.out.shape
-    n_groups = 0
-    n_placed = 0
-    for s in range(n_slots):
-        n_placed += blocks.size[s]
-        if blocks.size[s] > 0:
-            n_groups += 1
-    value = grouping_term(n_placed, n_groups)
-    for s in range(n_slots):
-        value += group_term(blocks.into[s], blocks.size[s])
-        for a in range(n_actions):
-            value += row_term(rule, blocks.out[s, a], n_groups)
-            value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
-            for t in range(n_slots):
-                if blocks.moves[s, a, t] > 0 and t != s:
-                    value += cell_term(rule, blocks.moves[s, a, t])
-            value += stay_term(rule, blocks.moves[s, a, s])
-    return value
+    return _score_filled(rule, list_filled(rule, blocks))
 
 
 class Rules(NamedTuple):
@@ -327,13 +390,16 @@ class Rules(NamedTuple):
     stays: NDArray[np.float64]  # (n_stays,): in alphas
     tables: NDArray[np.float64]  # (n_alphas, table size): of each `Rule`
     stay_tables: NDArray[np.float64]  # (n_alphas, n_stays, table size)
+    gammas: NDArray[np.float64]
     reward_code: int
     reward_prior: NDArray[np.float64]
+    reward_table: NDArray[np.float64]
 
 
 def make_rules(law: RewardLaw) -> Rules:
     """Build all rules for one law of rewards."""
-    return Rules(np.array(ALPHAS), np.array(STAYS), *_all_tables(), law.code, law.prior)
+    alphas, stays = np.array(ALPHAS), np.array(STAYS)
+    return Rules(alphas, stays, *_all_tables(), _gammas(), *_reward_part(law))
 
 
 @lru_cache(maxsize=1)
@@ -351,8 +417,10 @@ def rule_at(rules: Rules, i: int, j: int) -> Rule:
         rules.stays[j] * alpha,
         rules.tables[i],
         rules.stay_tables[i, j],
+        rules.gammas,
         rules.reward_code,
         rules.reward_prior,
+        rules.reward_table,
     )
 
 
@@ -382,13 +450,14 @@ def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int,
     while last + 1 < rules.alphas.size and rules.alphas[last + 1] * blocks.size.size >= 1.0:
         last += 1
     i = min(i, last)
-    highest = score(rule_at(rules, i, j), blocks)
+    filled = list_filled(rule_at(rules, i, j), blocks)
+    highest = _score_filled(rule_at(rules, i, j), filled)
     for axis in range(2):
         end = last if axis == 0 else rules.stays.size - 1
         for step in (1, -1):
             while 0 <= (i if axis == 0 else j) + step <= end:
                 next_i, next_j = (i + step, j) if axis == 0 else (i, j + step)
-                value = score(rule_at(rules, next_i, next_j), blocks)
+                value = _score_filled(rule_at(rules, next_i, next_j), filled)
                 if value <= highest:
                     break
                 i, j, highest = next_i, next_j, value

@@ -12,15 +12,13 @@ from romdp.clustering.likelihood.blockmodel import (
     copy_blocks,
     group_term,
     grouping_term,
-    log_gamma,
     reward_term,
     row_term,
+    row_terms,
     stay_term,
 )
-from romdp.clustering.likelihood.rewardlaw import CATEGORICAL
+from romdp.clustering.likelihood.rewardlaw import NO_REWARD
 from romdp.core.compiled import kernel
-
-_MOST_LOOKED_UP = 4096  # terms of counts below this may be looked up
 
 
 class Merges(NamedTuple):
@@ -31,72 +29,13 @@ class Merges(NamedTuple):
     rise: NDArray[np.float64]  # what the merge added to the score
 
 
-class Terms(NamedTuple):
-    """Terms of small counts, computed once where many pairs of groups are compared.
-
-    They are those of the functions of the block model, to the bit; empty tables look nothing up.
-    """
-
-    gammas: NDArray[np.float64]  # (N,): log_gamma(n)
-    rows: NDArray[np.float64]  # (N,): row_term of a total of n, for one number of groups
-    levels: NDArray[np.float64]  # (n_levels, N): what a reward level adds that was paid n times
-    visits: NDArray[np.float64]  # (N,): what n rewards in all take away
-
-
 @kernel
-def _make_terms(rule: Rule, n_groups: int, size: int) -> Terms:
-    """Fill tables for counts below ``size``."""
-    n_levels = rule.reward_prior.size if rule.reward_code == CATEGORICAL else 0
-    terms = Terms(np.zeros(size), np.zeros(size), np.zeros((n_levels, size)), np.zeros(size))
-    mass = float(rule.reward_prior.sum()) if n_levels > 0 else 0.0
-    for n in range(size):
-        terms.gammas[n] = log_gamma(float(n)) if n > 0 else 0.0
-        terms.rows[n] = row_term(rule, n, n_groups)
-        for level in range(n_levels):
-            weight = float(rule.reward_prior[level])
-            if n > 0:
-                terms.levels[level, n] = log_gamma(n + weight) - log_gamma(weight)
-        if n_levels > 0:
-            terms.visits[n] = log_gamma(n + mass)
-    return terms
-
-
-@kernel
-def _group(terms: Terms, reached: int, size: int) -> float:
-    """Return `group_term`."""
-    if size > 0 and reached + size < terms.gammas.size and size + 1 < terms.gammas.size:
-        gammas = terms.gammas
-        value: float = gammas[size] - gammas[reached + size] + gammas[size + 1]
-        return value
-    return group_term(reached, size)
-
-
-@kernel
-def _row(rule: Rule, terms: Terms, total: int, n_groups: int) -> float:
-    """Return `row_term`."""
-    if total < terms.rows.size:
-        value: float = terms.rows[total]
+def _row(rule: Rule, rows: NDArray[np.float64], total: int, n_groups: int) -> float:
+    """Return `row_term`, looked up in `row_terms` where it is there."""
+    if total < rows.size:
+        value: float = rows[total]
         return value
     return row_term(rule, total, n_groups)
-
-
-@kernel
-def _reward(
-    rule: Rule, terms: Terms, pay: NDArray[np.float64], k: int, m: int, a: int, times: int
-) -> float:
-    """Return `reward_term` of action a in group k, with ``times`` that in group m."""
-    if rule.reward_code != CATEGORICAL:
-        return reward_term(rule, pay[k, a], pay[m, a], times)
-    value, visits = 0.0, 0
-    for level in range(pay.shape[2]):
-        count = int(pay[k, a, level] + times * pay[m, a, level])
-        visits += count
-        if visits >= terms.visits.size:
-            return reward_term(rule, pay[k, a], pay[m, a], times)
-        value += terms.levels[level, count]
-    if visits == 0:
-        return 0.0
-    return value + float(terms.visits[0]) - float(terms.visits[visits])
 
 
 @kernel
@@ -122,36 +61,36 @@ def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int
 
 
 @kernel
-def _alone(rule: Rule, terms: Terms, blocks: Blocks, k: int, n_groups: int) -> float:
+def _alone(rule: Rule, rows: NDArray[np.float64], blocks: Blocks, k: int, n_groups: int) -> float:
     """Return the terms that concern group k alone, with ``n_groups`` groups in all."""
-    value = _group(terms, blocks.into[k], blocks.size[k])
+    value = group_term(rule, blocks.into[k], blocks.size[k])
     for a in range(blocks.out.shape[1]):
         value += stay_term(rule, blocks.moves[k, a, k])
-        value += _row(rule, terms, blocks.out[k, a], n_groups)
-        if rule.reward_code != 0:
-            value += _reward(rule, terms, blocks.pay, k, k, a, 0)
+        value += _row(rule, rows, blocks.out[k, a], n_groups)
+        value += reward_term(rule, blocks.pay[k, a], blocks.pay[k, a], 0)
     return value
 
 
 @kernel
-def _united(rule: Rule, terms: Terms, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
+def _united(
+    rule: Rule, rows: NDArray[np.float64], blocks: Blocks, k: int, m: int, n_groups: int
+) -> float:
     """Return the terms of k and m as one group, less those of the cells between the two."""
     moves, out, pay = blocks.moves, blocks.out, blocks.pay
-    value = _group(terms, blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
+    value = group_term(rule, blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
     for a in range(moves.shape[1]):
         inner = moves[k, a, k] + moves[k, a, m] + moves[m, a, k] + moves[m, a, m]
         value += stay_term(rule, inner)
         value -= cell_term(rule, moves[k, a, m]) + cell_term(rule, moves[m, a, k])
-        value += _row(rule, terms, out[k, a] + out[m, a], n_groups)
-        if rule.reward_code != 0:
-            value += _reward(rule, terms, pay, k, m, a, 1)
+        value += _row(rule, rows, out[k, a] + out[m, a], n_groups)
+        value += reward_term(rule, pay[k, a], pay[m, a], 1)
     return value
 
 
 @kernel
 def _unite_all(
     rule: Rule,
-    terms: Terms,
+    rows: NDArray[np.float64],
     blocks: Blocks,
     alive: NDArray[np.int64],
     alone: NDArray[np.float64],
@@ -163,17 +102,16 @@ def _unite_all(
     leads back to a group, which is scattered in memory, is read once per group.
     """
     moves, out, pay, into, sizes = blocks.moves, blocks.out, blocks.pay, blocks.into, blocks.size
-    cells, stayed, rows = rule.table, rule.stay_table, terms.rows
-    levels, visited = terms.levels, terms.visits
-    n_groups, n_actions, n_levels = alive.size, moves.shape[1], levels.shape[0]
-    pays = rule.reward_code != 0
+    cells, stayed, levels = rule.table, rule.stay_table, rule.reward_table
+    n_groups, n_actions, n_levels = alive.size, moves.shape[1], levels.shape[0] - 1
+    pays = rule.reward_code != NO_REWARD
     back = np.empty(n_groups, np.int64)
     values = np.empty(n_groups)
     for i in range(n_groups - 1):
         k = alive[i]
         for j in range(i + 1, n_groups):
             m = alive[j]
-            values[j] = _group(terms, into[k] + into[m], sizes[k] + sizes[m])
+            values[j] = group_term(rule, into[k] + into[m], sizes[k] + sizes[m])
         for a in range(n_actions):
             stays, total = moves[k, a, k], out[k, a]
             for j in range(i + 1, n_groups):
@@ -194,11 +132,11 @@ def _unite_all(
                     for level in range(n_levels):
                         count = int(pay[k, a, level] + pay[m, a, level])
                         visits += count
-                        gained += levels[level, count] if visits < visited.size else 0.0
-                    if visits >= visited.size:
+                        gained += levels[level, count] if visits < levels.shape[1] else 0.0
+                    if visits >= levels.shape[1]:
                         value += reward_term(rule, pay[k, a], pay[m, a], 1)
-                    elif visits > 0:
-                        value += gained + visited[0] - visited[visits]
+                    else:
+                        value += gained - levels[n_levels, visits]
                 elif pays:
                     value += reward_term(rule, pay[k, a], pay[m, a], 1)
                 values[j] = value
@@ -238,7 +176,7 @@ def rise_given(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int, fewer:
     """Return the part of `merge_rise` that leaves out `_shared`, given `all_fewer`."""
     n_placed = blocks.size.sum()
     value = grouping_term(n_placed, n_groups - 1) - grouping_term(n_placed, n_groups)
-    none = _make_terms(rule, n_groups - 1, 0)
+    none = np.empty(0)
     value += _united(rule, none, blocks, k, m, n_groups - 1) + fewer
     value -= _alone(rule, none, blocks, k, n_groups - 1)
     return value - _alone(rule, none, blocks, m, n_groups - 1)
@@ -418,14 +356,14 @@ def _merge(
     # Rises of all pairs k < m. The rows' normalisation depends a little on the number of groups:
     # pairs are ranked with that number held fixed; the rise reported is exact.
     n_ranked = alive.size
-    terms = _make_terms(rule, n_ranked, min(_MOST_LOOKED_UP, n_ranked * n_ranked))
+    rows = row_terms(rule, n_ranked, min(n_ranked * n_ranked, 2 * blocks.out.max()))
     alone = np.zeros(n_slots)
     for i in range(alive.size):
-        alone[alive[i]] = _alone(rule, terms, blocks, int(alive[i]), n_ranked)
+        alone[alive[i]] = _alone(rule, rows, blocks, int(alive[i]), n_ranked)
     shared = np.zeros((n_slots, n_slots))
     own = np.zeros((n_slots, n_slots))
     _share_all(rule, blocks.moves, alive, shared)
-    _unite_all(rule, terms, blocks, alive, alone, own)
+    _unite_all(rule, rows, blocks, alive, alone, own)
     done = 0
     total = 0.0
     highest = 0.0
@@ -440,10 +378,10 @@ def _merge(
         _unite(blocks, k, m)
         alive = alive[alive != m]
         _share_one(rule, blocks.moves, alive, k, shared)
-        alone[k] = _alone(rule, terms, blocks, k, n_ranked)
+        alone[k] = _alone(rule, rows, blocks, k, n_ranked)
         for p in alive:
             if p != k:
-                united = _united(rule, terms, blocks, min(p, k), max(p, k), n_ranked)
+                united = _united(rule, rows, blocks, min(p, k), max(p, k), n_ranked)
                 own[min(p, k), max(p, k)] = united - alone[p] - alone[k]
     return done
 

@@ -18,11 +18,11 @@ from romdp.clustering.likelihood.blockmodel import (
     row_mass,
 )
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.rewardlaw import NO_REWARD
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, NO_REWARD
 from romdp.core.compiled import kernel
 
-N_LEADS, N_COMES, REACHED = range(3)
-"""Places in `Profile.totals`: the lengths of the two lists, and how often it was reached."""
+N_LEADS, N_COMES, N_TRIED, REACHED = range(4)
+"""Places in `Profile.totals`: the lengths of the three lists, and how often it was reached."""
 
 
 class Profile(NamedTuple):
@@ -37,7 +37,8 @@ class Profile(NamedTuple):
     led: NDArray[np.int64]  # (A,): all that leave it
     lead_list: NDArray[np.int64]  # (A * S, 2): indices of what is not zero in `leads`
     come_list: NDArray[np.int64]  # (S * A, 2): and in `comes`
-    totals: NDArray[np.int64]  # (3,): see `N_LEADS`, `N_COMES` and `REACHED`
+    tried: NDArray[np.int64]  # (A,): the actions that led somewhere or were paid
+    totals: NDArray[np.int64]  # (4,): see `N_LEADS`, `N_COMES`, `N_TRIED` and `REACHED`
 
 
 @kernel
@@ -50,15 +51,19 @@ def empty_profile(n_groups: int, n_actions: int) -> Profile:
         np.zeros(n_actions, np.int64),
         np.empty((n_actions * n_groups, 2), np.int64),
         np.empty((n_actions * n_groups, 2), np.int64),
-        np.zeros(3, np.int64),
+        np.empty(n_actions, np.int64),
+        np.zeros(4, np.int64),
     )
 
 
 @kernel
-def fill_profile(links: Links, labels: NDArray[np.int64], y: int, profile: Profile) -> None:
+def fill_profile(
+    links: Links, parts: NDArray[np.float64], labels: NDArray[np.int64], y: int, profile: Profile
+) -> None:
     """Fill in the profile of observation y."""
     n_actions = links.n_actions
     n_leads = 0
+    n_tried = 0
     reached = 0
     for a in range(n_actions):
         cell = y * n_actions + a
@@ -78,6 +83,12 @@ def fill_profile(links: Links, labels: NDArray[np.int64], y: int, profile: Profi
                     n_leads += 1
                 profile.leads[a, t] += count
                 profile.led[a] += count
+        tried = profile.led[a] > 0
+        for k in range(parts.shape[2]):
+            tried |= parts[y, a, k] != 0.0
+        if tried:
+            profile.tried[n_tried] = a
+            n_tried += 1
     n_comes = 0
     for i in range(links.in_start[y], links.in_start[y + 1]):
         source = links.in_cell[i] // n_actions
@@ -94,6 +105,7 @@ def fill_profile(links: Links, labels: NDArray[np.int64], y: int, profile: Profi
             reached += links.in_count[i]
     profile.totals[N_LEADS] = n_leads
     profile.totals[N_COMES] = n_comes
+    profile.totals[N_TRIED] = n_tried
     profile.totals[REACHED] = reached
 
 
@@ -106,8 +118,9 @@ def clear(profile: Profile) -> None:
     for i in range(profile.totals[N_COMES]):
         s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         profile.comes[s, a] = 0
-    profile.loops[:] = 0
-    profile.led[:] = 0
+    for i in range(profile.totals[N_TRIED]):
+        profile.loops[profile.tried[i]] = 0
+        profile.led[profile.tried[i]] = 0
 
 
 @kernel
@@ -130,14 +143,14 @@ def shift(
     blocks: Blocks, parts: NDArray[np.float64], y: int, group: int, sign: int, profile: Profile
 ) -> None:
     """Put an observation in a group (sign +1) or take it out (-1)."""
-    n_actions = profile.loops.size
     for i in range(profile.totals[N_LEADS]):
         a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         blocks.moves[group, a, t] += sign * profile.leads[a, t]
     for i in range(profile.totals[N_COMES]):
         s, a = profile.come_list[i, 0], profile.come_list[i, 1]
         blocks.moves[s, a, group] += sign * profile.comes[s, a]
-    for a in range(n_actions):
+    for i in range(profile.totals[N_TRIED]):
+        a = profile.tried[i]
         blocks.moves[group, a, group] += sign * profile.loops[a]
         blocks.out[group, a] += sign * profile.led[a]
         for k in range(parts.shape[2]):
@@ -147,54 +160,110 @@ def shift(
 
 
 @kernel
-def join_rise(
+def join_rises(
     rule: Rule,
+    rows: NDArray[np.float64],
     blocks: Blocks,
     parts: NDArray[np.float64],
     y: int,
-    group: int,
+    groups: NDArray[np.int64],
     n_groups: int,
     profile: Profile,
-) -> float:
-    """By how much the score rises when an observation in no group joins this one.
+    rises: NDArray[np.float64],
+) -> None:
+    """By how much the score rises when an observation in no group joins each of some groups.
 
-    ``n_groups`` is the number of groups afterwards, the same for all that are compared.
+    ``n_groups`` is the number of groups afterwards, the same for all that are compared; ``rows``
+    is `row_terms` for it.
     """
-    # Tables are read directly where counts are small: calls would take most of the time.
-    moves, table, stayed = blocks.moves, rule.table, rule.stay_table
-    leads, comes = profile.leads, profile.comes
-    lead_list, come_list = profile.lead_list, profile.come_list
-    value = 0.0
+    # This is where sweeps spend their time. Tables are read directly where counts are small:
+    # calls would take most of it.
+    moves, table, stayed, out = blocks.moves, rule.table, rule.stay_table, blocks.out
+    reached, mass = profile.totals[REACHED], row_mass(rule, n_groups)
+    gammas = rule.gammas
+    for c in range(groups.size):
+        size, before = blocks.size[groups[c]], blocks.into[groups[c]] + blocks.size[groups[c]]
+        after = before + reached + 1
+        if size > 0 and after + 1 < gammas.size:
+            rises[c] = gammas[size + 2] - gammas[size] - gammas[after] + gammas[before]
+        else:
+            rises[c] = member_rise(rule, before - size, reached, size)
     for i in range(profile.totals[N_LEADS]):
-        a, t = lead_list[i, 0], lead_list[i, 1]
-        if t != group:
-            n, more = moves[group, a, t], leads[a, t]
-            if n + more < table.size:
-                value += table[n + more] - table[n]
-            else:
-                value += log_rising(n + rule.alpha, float(more))
+        a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
+        more = profile.leads[a, t]
+        for c in range(groups.size):
+            if groups[c] != t:
+                n = moves[groups[c], a, t]
+                if n + more < table.size:
+                    rises[c] += table[n + more] - table[n]
+                else:
+                    rises[c] += log_rising(n + rule.alpha, float(more))
     for i in range(profile.totals[N_COMES]):
-        s, a = come_list[i, 0], come_list[i, 1]
-        if s != group:
-            n, more = moves[s, a, group], comes[s, a]
-            if n + more < table.size:
-                value += table[n + more] - table[n]
-            else:
-                value += log_rising(n + rule.alpha, float(more))
-    mass = row_mass(rule, n_groups)
+        s, a = profile.come_list[i, 0], profile.come_list[i, 1]
+        more = profile.comes[s, a]
+        for c in range(groups.size):
+            if groups[c] != s:
+                n = moves[s, a, groups[c]]
+                if n + more < table.size:
+                    rises[c] += table[n + more] - table[n]
+                else:
+                    rises[c] += log_rising(n + rule.alpha, float(more))
     for a in range(profile.loops.size):
-        n, more = moves[group, a, group], leads[a, group] + comes[group, a] + profile.loops[a]
-        if more > 0:
-            if n + more < stayed.size:
-                value += stayed[n + more] - stayed[n]
+        for c in range(groups.size):
+            g = groups[c]
+            more = profile.leads[a, g] + profile.comes[g, a] + profile.loops[a]
+            if more > 0:
+                n = moves[g, a, g]
+                if n + more < stayed.size:
+                    rises[c] += stayed[n + more] - stayed[n]
+                else:
+                    rises[c] += log_rising(n + rule.stay, float(more))
+    for i in range(profile.totals[N_TRIED]):
+        a = profile.tried[i]
+        more = profile.led[a]
+        for c in range(groups.size):
+            n = out[groups[c], a]
+            if n + more < rows.size:
+                rises[c] += rows[n + more] - rows[n]
             else:
-                value += log_rising(n + rule.stay, float(more))
-        if profile.led[a] > 0:
-            value += -log_rising(blocks.out[group, a] + mass, float(profile.led[a]))
-        if rule.reward_code != NO_REWARD and parts[y, a].any():
-            value += reward_rise(rule, blocks.pay[group, a], parts[y, a])
-    reached = profile.totals[REACHED]
-    return value + member_rise(blocks.into[group], reached, blocks.size[group])
+                rises[c] -= log_rising(n + mass, float(more))
+        if rule.reward_code == CATEGORICAL:
+            _add_level_rises(rule, blocks.pay, parts, y, a, groups, rises)
+        elif rule.reward_code != NO_REWARD:
+            for c in range(groups.size):
+                rises[c] += reward_rise(rule, blocks.pay[groups[c], a], parts[y, a])
+
+
+@kernel
+def _add_level_rises(
+    rule: Rule,
+    pay: NDArray[np.float64],
+    parts: NDArray[np.float64],
+    y: int,
+    a: int,
+    groups: NDArray[np.int64],
+    rises: NDArray[np.float64],
+) -> None:
+    """Add `reward_rise` of an action, where rewards take a few levels."""
+    table = rule.reward_table
+    n_levels = parts.shape[2]
+    joining = 0.0
+    for k in range(n_levels):
+        joining += parts[y, a, k]
+    for c in range(groups.size):
+        g = groups[c]
+        visits = 0.0
+        for k in range(n_levels):
+            visits += pay[g, a, k]
+        if visits + joining >= table.shape[1]:
+            rises[c] += reward_rise(rule, pay[g, a], parts[y, a])
+            continue
+        rises[c] -= table[n_levels, int(visits + joining)] - table[n_levels, int(visits)]
+        for k in range(n_levels):
+            more = parts[y, a, k]
+            if more > 0:
+                paid = pay[g, a, k]
+                rises[c] += table[k, int(paid + more)] - table[k, int(paid)]
 
 
 @kernel
@@ -202,7 +271,7 @@ def take_out(
     links: Links, parts: NDArray[np.float64], blocks: Blocks, y: int, profile: Profile
 ) -> None:
     """Gather the profile of an observation and take it out of its group, if it has one."""
-    fill_profile(links, blocks.labels, y, profile)
+    fill_profile(links, parts, blocks.labels, y, profile)
     if blocks.labels[y] >= 0:
         shift(blocks, parts, y, blocks.labels[y], -1, profile)
     else:

@@ -148,7 +148,7 @@ def residuals(
     profile = empty_profile(n_slots, n_actions)
     n_columns = 0
     for y in members:
-        fill_profile(links, blocks.labels, y, profile)
+        fill_profile(links, parts, blocks.labels, y, profile)
         for i in range(profile.totals[N_LEADS]):
             column = profile.lead_list[i, 0] * n_slots + profile.lead_list[i, 1]
             if leading[column] < 0:
@@ -168,7 +168,7 @@ def residuals(
         if leading[column] >= 0:
             family[leading[column]] = column // n_slots
     for row in range(members.size):
-        fill_profile(links, blocks.labels, members[row], profile)
+        fill_profile(links, parts, blocks.labels, members[row], profile)
         for i in range(profile.totals[N_LEADS]):
             a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
             found[row, leading[a * n_slots + t]] = profile.leads[a, t]

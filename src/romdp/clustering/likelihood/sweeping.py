@@ -12,6 +12,7 @@ from romdp.clustering.likelihood.blockmodel import (
     Rules,
     climb_rules,
     row_mass,
+    row_terms,
     rule_at,
 )
 from romdp.clustering.likelihood.links import Links
@@ -21,7 +22,7 @@ from romdp.clustering.likelihood.profiles import (
     REACHED,
     Profile,
     empty_profile,
-    join_rise,
+    join_rises,
     put,
     take_out,
 )
@@ -47,6 +48,7 @@ class Laws(NamedTuple):
     size: NDArray[np.float64]  # (S,): log of the members, one joining
     shown: NDArray[np.float64]  # (S,): log of how often the group is reached, with its members
     pay: NDArray[np.float64]  # (A, n_parts, S): log likelihood of each reward part
+    rows: NDArray[np.float64]  # `row_terms`, which are exact
 
 
 @kernel
@@ -61,6 +63,7 @@ def estimate_laws(rule: Rule, blocks: Blocks) -> Laws:
         np.log(blocks.size + 1.0),
         np.log(blocks.into + blocks.size + 1.0),
         np.zeros((n_actions, blocks.pay.shape[2], n_slots)),
+        row_terms(rule, blocks.size.size, 2 * blocks.out.max()),
     )
     base = np.log(blocks.out + row_mass(rule, n_slots))
     unlikely = math.log(rule.alpha)
@@ -149,14 +152,15 @@ def _rank(
 
 @kernel
 def _draw(rises: NDArray[np.float64], temperature: float, uniform: float) -> int:
-    """Draw a group with log chances proportional to rise / temperature."""
+    """Draw a group with log chances proportional to rise / temperature; ``rises`` are used up."""
     highest = rises.max()
     total = 0.0
     for group in range(rises.size):
-        total += math.exp((rises[group] - highest) / temperature)
+        rises[group] = math.exp((rises[group] - highest) / temperature)
+        total += rises[group]
     left = uniform * total
     for group in range(rises.size):
-        left -= math.exp((rises[group] - highest) / temperature)
+        left -= rises[group]
         if left <= 0.0:
             return group
     return int(np.argmax(rises))
@@ -213,6 +217,7 @@ def sweep(
     ranked = laws.toward.size > 0
     estimate = np.empty(n_slots)
     candidates = np.empty(_SHORTLIST, np.int64) if ranked else np.arange(n_slots)
+    rises = np.empty(candidates.size)
     profile = empty_profile(n_slots, n_actions)
     moved = 0
     for y in order:
@@ -222,17 +227,18 @@ def sweep(
         take_out(links, parts, blocks, y, profile)
         if ranked:
             _rank(rule, parts, y, old, profile, laws, estimate, candidates)
+        join_rises(rule, laws.rows, blocks, parts, y, candidates, n_slots, profile, rises)
         new, best, second = old, -np.inf, -np.inf
-        if old >= 0:
-            best = join_rise(rule, blocks, parts, y, old, n_slots, profile)
-        for group in candidates:
-            if group != old:
-                rise = join_rise(rule, blocks, parts, y, int(group), n_slots, profile)
+        for c in range(candidates.size):
+            if candidates[c] == old:
+                best = rises[c]
+        for c in range(candidates.size):
+            if candidates[c] != old:
                 # Rounding must not make an observation wander between equals.
-                if rise > best + _ROUNDING:
-                    new, best, second = group, rise, best
+                if rises[c] > best + _ROUNDING:
+                    new, best, second = candidates[c], rises[c], best
                 else:
-                    second = max(second, rise)
+                    second = max(second, rises[c])
         lead[y] = best - second if new == old else 0.0
         moved += new != old
         put(parts, blocks, y, new, profile)
@@ -253,20 +259,20 @@ def choose_sides(
     """Let the members of two groups move between these two, until none does."""
     profile = empty_profile(*blocks.out.shape)
     n_groups = int(np.count_nonzero(blocks.size))
+    rows = row_terms(rule, n_groups, (blocks.out[one] + blocks.out[other]).max())
+    sides, rises = np.array([one, other]), np.empty(2)
     for _ in range(n_sweeps):
         moved = 0
         for y in members:
             old = blocks.labels[y]
             if blocks.size[old] == 1:
                 continue
-            new = other if old == one else one
             take_out(links, parts, blocks, y, profile)
-            stay = join_rise(rule, blocks, parts, y, old, n_groups, profile)
-            if join_rise(rule, blocks, parts, y, new, n_groups, profile) > stay + _ROUNDING:
-                moved += 1
-            else:
-                new = old
-            put(parts, blocks, y, new, profile)
+            join_rises(rule, rows, blocks, parts, y, sides, n_groups, profile, rises)
+            here = 0 if old == one else 1
+            moves = rises[1 - here] > rises[here] + _ROUNDING
+            moved += moves
+            put(parts, blocks, y, sides[1 - here] if moves else old, profile)
         if moved == 0:
             break
 
@@ -286,15 +292,15 @@ def draw_sweep(
     ``draws`` holds one uniform number per entry of ``order``. The last member of a group stays.
     """
     n_slots, n_actions = blocks.out.shape
-    rises = np.empty(n_slots)
+    groups, rises = np.arange(n_slots), np.empty(n_slots)
+    rows = row_terms(rule, n_slots, 2 * blocks.out.max())
     profile = empty_profile(n_slots, n_actions)
     for index in range(order.size):
         y = order[index]
         if blocks.size[blocks.labels[y]] == 1:
             continue
         take_out(links, parts, blocks, y, profile)
-        for group in range(n_slots):
-            rises[group] = join_rise(rule, blocks, parts, y, group, n_slots, profile)
+        join_rises(rule, rows, blocks, parts, y, groups, n_slots, profile, rises)
         put(parts, blocks, y, _draw(rises, temperature, draws[index]), profile)
 
 
@@ -337,12 +343,12 @@ def measure_margins(
     A row holds by how much the best group exceeds the second best, and the best one's chance.
     """
     n_slots, n_actions = blocks.out.shape
-    rises = np.empty(n_slots)
+    groups, rises = np.arange(n_slots), np.empty(n_slots)
+    rows = row_terms(rule, n_slots, 2 * blocks.out.max())
     profile = empty_profile(n_slots, n_actions)
     for y in members:
         old = blocks.labels[y]
         take_out(links, parts, blocks, y, profile)
-        for group in range(n_slots):
-            rises[group] = join_rise(rule, blocks, parts, y, group, n_slots, profile)
+        join_rises(rule, rows, blocks, parts, y, groups, n_slots, profile, rises)
         _measure(rises, margins[y])
         put(parts, blocks, y, old, profile)
