@@ -39,7 +39,7 @@ from romdp.clustering.likelihood.sweeping import (
 def climb_once(links, parts, rule, blocks, order):
     """Sweep once; returns what the sweep notes of each observation."""
     lead = np.full(len(blocks.labels), np.nan)
-    sweep(links, parts, rule, blocks, estimate_laws(rule, blocks), order, lead)
+    sweep(links, parts, rule, blocks, estimate_laws(rule, blocks, len(blocks.labels)), order, lead)
     return lead
 
 

@@ -180,14 +180,15 @@ class Likelihood:
             inner = replace(evidence, counts=_with_end(counts))
             start = Partition(np.append(previous.labels, previous.n_clusters))
             return _without_end(self._one_more().regroup(inner, start, rng))
-        search = self._search(counts, rng)
+        search = self._search(counts, rng, quick=True)
         known = previous.labels[search.seen]
         if (known < 0).all() or (len(known) > LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
-        rounds = (_FEW_ROUNDS,) if kept.n_groups > LARGE else ()
-        best = self._or_alone(search, search.polish(kept, *rounds))
-        if best.n_groups <= LARGE:
+        start = self._or_alone(search, kept)
+        rounds = (_FEW_ROUNDS,) if search.is_short(start) else ()
+        best = search.polish(start, *rounds)
+        if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
         return Partition(self._choose_by_evidence(search, counts, best, kept).labels)
@@ -255,13 +256,14 @@ class Likelihood:
         """Return the clusterer that finds one more group, which is for the end of an episode."""
         return self if self.n_states is None else replace(self, n_states=self.n_states + 1)
 
-    def _search(self, counts: Counts, rng: np.random.Generator) -> Search:
+    def _search(self, counts: Counts, rng: np.random.Generator, *, quick: bool = False) -> Search:
         return Search(
             Links.of(counts),
             read_reward_law(counts, self.reward_law),
             rng,
             n_states=self.n_states,
             max_groups=self.max_groups,
+            quick=quick,
         )
 
     def _first_size(self) -> int:
@@ -299,7 +301,7 @@ class Likelihood:
         return best
 
     def _or_alone(self, search: Search, best: Grouping) -> Grouping:
-        """Compare with a group for each observation, from which others are then merged.
+        """Compare with a group for each observation, as a place to merge from.
 
         Where moves are certain and each state has one observation, groups that mix states are a
         trap: seen from there, no single split is worth its price.
@@ -308,7 +310,7 @@ class Likelihood:
             alone = search.warm(np.arange(search.links.n_observations))
             certain = alone.rule.alpha * alone.n_groups < _CERTAIN
             if certain and alone.score > best.score:
-                return search.polish(alone)
+                return alone
         return best
 
     def _choose_by_evidence(

@@ -22,6 +22,7 @@ from romdp.clustering.likelihood.rewardlaw import RewardLaw
 from romdp.clustering.likelihood.splitting import add_slot, drop_slot, split_group, unsplit
 from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.clustering.likelihood.sweeping import (
+    Laws,
     cool,
     estimate_laws,
     measure_margins,
@@ -43,6 +44,7 @@ _MOST_DIMENSIONS = 40
 _ROUNDS = 50  # of splitting; each adds groups, or is the last
 LARGE = 64
 """A grouping with more groups than this is improved where it changed, not searched for again."""
+_MUCH = 100_000  # and so is one with so many groups times observations
 _DRAWS = 10**6  # numbers that are drawn at once while a grouping cools
 _RISE = 1e-6  # smaller rises are rounding
 
@@ -91,6 +93,11 @@ class Search:
         Draws the starts and the order of sweeps.
     n_states
         The number of groups; None to let the score choose.
+    max_groups
+        The search never looks at more groups than this.
+    quick
+        The search will be repeated soon, with more data: a large grouping is improved, and what
+        that leaves is for the next time.
     """
 
     def __init__(
@@ -101,12 +108,14 @@ class Search:
         *,
         n_states: int | None = None,
         max_groups: int = 1024,
+        quick: bool = False,
     ) -> None:
         self.links = links
         self.law = law
         self.rng = rng
         self.n_states = n_states
         self.max_groups = max_groups
+        self.quick = quick
         self.degree = links.in_totals() + links.out_totals()
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
         self._doubt = _CLEAR + _CLEAR_SHARE * self.degree[self.seen]
@@ -134,6 +143,7 @@ class Search:
             self.rng,
             n_states=self.n_states,
             max_groups=self.max_groups,
+            quick=self.quick,
         )
 
     def grouping(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
@@ -157,21 +167,37 @@ class Search:
         """Sweep until nothing moves.
 
         At first only those observations are visited that moved last time or whose group was not
-        much better than another one. Once these have settled, all are visited.
+        much better than another one. Once these have settled, all are visited; once in a climb
+        where time `is_short`.
         """
         rule, blocks, lead = start.rule, copy_blocks(start.blocks), start.lead.copy()
-        laws = estimate_laws(rule, blocks)
+        laws, everywhere = None, False
         for _ in range(most_sweeps):
             visited = self.seen[lead[self.seen] < self._doubt]
+            everywhere |= len(visited) == len(self.seen)
             order = self.rng.permutation(visited)
+            if laws is None:
+                laws = self._estimate(rule, blocks, order)
             if not sweep(self.links, self.law.parts, rule, blocks, laws, order, lead):
-                if len(visited) == len(self.seen) or most_sweeps < _MOST_SWEEPS:
+                done = everywhere if self.is_short(start) else len(visited) == len(self.seen)
+                if done or most_sweeps < _MOST_SWEEPS:
                     break
                 lead[:] = 0.0
-                laws = estimate_laws(rule, blocks)
+                laws = None
         found = replace(self._scored(blocks, rule), lead=lead)
         self._note(found.n_groups, found.score)
         return found
+
+    def is_short(self, grouping: Grouping) -> bool:
+        """Whether there is no time to search for a grouping of this size again."""
+        large = grouping.n_groups > LARGE or grouping.n_groups * len(self.seen) > _MUCH
+        return self.quick and large
+
+    def _estimate(self, rule: Rule, blocks: Blocks, order: NDArray[np.int64]) -> Laws:
+        """Estimate the laws for a climb that begins with such a sweep; single members stay."""
+        groups = blocks.labels[order]
+        together = np.count_nonzero((groups < 0) | (blocks.size[groups] > 1))
+        return estimate_laws(rule, blocks, together)
 
     def _cool(
         self, start: Grouping, temperatures: NDArray[np.float64]
@@ -238,7 +264,7 @@ class Search:
         if len(missing) == 0:
             return current
         order = missing[np.argsort(-self.degree[missing], kind="stable")]
-        laws, lead = estimate_laws(current.rule, current.blocks), np.empty(len(labels))
+        laws, lead = self._estimate(current.rule, current.blocks, order), np.empty(len(labels))
         sweep(self.links, self.law.parts, current.rule, current.blocks, laws, order, lead)
         return self._scored(current.blocks, current.rule)
 
@@ -276,6 +302,8 @@ class Search:
             merged = self.grouping(labels, n_groups)
             lead = np.where(united, 0.0, current.lead)
             current = self.climb(replace(merged, lead=lead), _FEW_SWEEPS)
+            if done == wanted and self.is_short(current):
+                return current
 
     def split(self, start: Grouping, tried: Grouping | None = None) -> Grouping:
         """Split every group whose split raises the score.
@@ -327,7 +355,7 @@ class Search:
     def polish(self, start: Grouping, most_rounds: int = _ROUNDS) -> Grouping:
         """Merge, climb and split until the score no longer rises, or so many times."""
         merged = self.merge(start)
-        many = merged.n_groups > LARGE  # then all observations are visited once in a round
+        many = merged.n_groups > LARGE or self.is_short(merged)
         best = start if many and merged is start else self.climb(merged)
         if self.n_states is not None:
             while best.n_groups < self.n_states:

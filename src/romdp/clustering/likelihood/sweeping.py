@@ -35,6 +35,7 @@ EXACT_LIMIT = 8
 Draws are always among all groups."""
 
 _SHORTLIST = 5
+_VISITS_PER_CELL = 30  # an exact rise takes as long as the estimates of so many cells
 _STRIP = 16  # columns that are turned together
 _ROUNDING = 1e-9
 
@@ -42,8 +43,8 @@ _ROUNDING = 1e-9
 class Laws(NamedTuple):
     """Estimates under which the score of a placing is linear in the observation's counts."""
 
-    toward: NDArray[np.float64]  # (S, A, S): log p[s, a, t]
-    back: NDArray[np.float64]  # (A, S, S): the same, [a, t, s]
+    toward: NDArray[np.float32]  # (S, A, S): log p[s, a, t]; rough, to be read faster
+    back: NDArray[np.float32]  # (A, S, S): the same, [a, t, s]
     inner: NDArray[np.float64]  # (A, S): log p[s, a, s]
     size: NDArray[np.float64]  # (S,): log of the members, one joining
     shown: NDArray[np.float64]  # (S,): log of how often the group is reached, with its members
@@ -52,13 +53,18 @@ class Laws(NamedTuple):
 
 
 @kernel
-def estimate_laws(rule: Rule, blocks: Blocks) -> Laws:
-    """Estimate the laws of the groups as they are; empty up to `EXACT_LIMIT` groups."""
-    n_actions = blocks.out.shape[1]
-    n_slots = blocks.out.shape[0] if blocks.out.shape[0] > EXACT_LIMIT else 0
+def estimate_laws(rule: Rule, blocks: Blocks, n_visits: int) -> Laws:
+    """Estimate the laws of the groups as they are.
+
+    They are empty, and all groups are compared exactly, up to `EXACT_LIMIT` groups, and where so
+    few observations are to be visited that the estimates would take longer.
+    """
+    n_slots, n_actions = blocks.out.shape
+    if n_slots <= EXACT_LIMIT or _VISITS_PER_CELL * n_visits <= n_slots * n_actions:
+        n_slots = 0
     laws = Laws(
-        np.empty((n_slots, n_actions, n_slots)),
-        np.empty((n_actions, n_slots, n_slots)),
+        np.empty((n_slots, n_actions, n_slots), np.float32),
+        np.empty((n_actions, n_slots, n_slots), np.float32),
         np.empty((n_actions, n_slots)),
         np.log(blocks.size + 1.0),
         np.log(blocks.into + blocks.size + 1.0),
@@ -139,15 +145,21 @@ def _rank(
         weight = float(profile.comes[s, a])
         for g in range(n_slots):
             estimate[g] += weight * laws.toward[s, a, g]
-    first = 0
+    n_listed = 0
     if old >= 0:
         shortlist[0] = old
-        estimate[old] = -np.inf
-        first = 1
-    for place in range(first, shortlist.size):
-        best = np.argmax(estimate)
-        shortlist[place] = best
-        estimate[best] = -np.inf
+        estimate[old] = np.inf
+        n_listed = 1
+    for g in range(n_slots):
+        full = n_listed == shortlist.size
+        if g == old or (full and estimate[g] <= estimate[shortlist[n_listed - 1]]):
+            continue
+        place = n_listed - 1 if full else n_listed
+        while place > 0 and estimate[g] > estimate[shortlist[place - 1]]:
+            shortlist[place] = shortlist[place - 1]
+            place -= 1
+        shortlist[place] = g
+        n_listed = min(n_listed + 1, shortlist.size)
 
 
 @kernel
