@@ -191,6 +191,8 @@ class Likelihood:
         if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
+        elif search.one_group().score > best.score:  # groups by chance: the search went astray
+            best = self._spectral_starts(search, [self._first_size()])
         return Partition(self._choose_by_evidence(search, counts, best, kept).labels)
 
     def fit(
