@@ -49,7 +49,8 @@ class Rule(NamedTuple):
     gammas: NDArray[np.float64]  # log_gamma(n) of small n, from 1 on
     reward_code: int
     reward_prior: NDArray[np.float64]
-    reward_table: NDArray[np.float64]  # (n_levels + 1, N): of levels paid n times, of n rewards
+    reward_table: NDArray[np.float64]  # (n_levels + 1, N): of levels paid n times, of n rewards;
+    # Gaussian (1, N): the part of the term that depends on n alone
 
 
 class Blocks(NamedTuple):
@@ -78,11 +79,13 @@ def _gammas() -> NDArray[np.float64]:
 
 
 def _reward_part(law: RewardLaw) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
-    """Return what a rule says about rewards; only levels that are paid have tables."""
+    """Return what a rule says about rewards: the law, its prior and its tables."""
     weights = [*law.prior, law.prior.sum()] if law.code == CATEGORICAL else []
-    table = np.empty((len(weights), _TABLE_SIZE))
-    for weight, row in zip(weights, table, strict=True):
+    table = np.empty((len(weights) or int(law.code == GAUSSIAN), _TABLE_SIZE))
+    for weight, row in zip(weights, table, strict=False):
         _fill_table(weight, row)
+    if law.code == GAUSSIAN:
+        _fill_gaussian(law.prior, table[0])
     return law.code, law.prior, table
 
 
@@ -111,6 +114,12 @@ def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
     base = log_gamma(alpha)
     for n in range(table.size):
         table[n] = log_gamma(n + alpha) - base if n > 0 else 0.0
+
+
+@kernel
+def _fill_gaussian(prior: NDArray[np.float64], table: NDArray[np.float64]) -> None:
+    for n in range(table.size):
+        table[n] = _by_visits(prior, float(n))
 
 
 @kernel
@@ -206,6 +215,31 @@ def _level_rise(rule: Rule, level: int, paid: float, more: float) -> float:
 
 
 @kernel
+def _by_visits(prior: NDArray[np.float64], visits: float) -> float:
+    """Return the part of a Gaussian term that depends on the number of rewards alone."""
+    weight, shape, rate = float(prior[0]), float(prior[1]), float(prior[2])
+    return (
+        log_gamma(shape + 0.5 * visits)
+        - log_gamma(shape)
+        + shape * math.log(rate)
+        + 0.5 * math.log(weight / (weight + visits))
+        - 0.9189385332046727 * visits
+    )
+
+
+@kernel
+def gaussian_term(rule: Rule, visits: float, total: float, squares: float) -> float:
+    """Return the term of Gaussian rewards with this sum and this sum of squares."""
+    if visits < 0.5:
+        return 0.0
+    prior, known = rule.reward_prior, rule.reward_table
+    spread = max(squares - total * total / (prior[0] + visits), 0.0)
+    n = int(visits + 0.5)
+    value = known[0, n] if n < known.shape[1] else _by_visits(prior, visits)
+    return float(value - (prior[1] + 0.5 * visits) * math.log(prior[2] + 0.5 * spread))
+
+
+@kernel
 def reward_term(
     rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64], times: int
 ) -> float:
@@ -219,22 +253,11 @@ def reward_term(
             value += _level_rise(rule, k, 0.0, count)
         return value - _level_rise(rule, pay.size, 0.0, visits)
     if rule.reward_code == GAUSSIAN:
-        visits = float(pay[0] + times * more[0])
-        if visits < 0.5:
-            return 0.0
-        total = float(pay[1] + times * more[1])
-        squares = float(pay[2] + times * more[2])
-        weight = float(rule.reward_prior[0])
-        shape = float(rule.reward_prior[1])
-        rate = float(rule.reward_prior[2])
-        spread = max(squares - total * total / (weight + visits), 0.0)
-        return (
-            log_gamma(shape + 0.5 * visits)
-            - log_gamma(shape)
-            + shape * math.log(rate)
-            - (shape + 0.5 * visits) * math.log(rate + 0.5 * spread)
-            + 0.5 * math.log(weight / (weight + visits))
-            - 0.9189385332046727 * visits
+        return gaussian_term(
+            rule,
+            float(pay[0] + times * more[0]),
+            float(pay[1] + times * more[1]),
+            float(pay[2] + times * more[2]),
         )
     return 0.0
 
@@ -398,8 +421,9 @@ class Rules(NamedTuple):
 
 def make_rules(law: RewardLaw) -> Rules:
     """Build all rules for one law of rewards."""
-    alphas, stays = np.array(ALPHAS), np.array(STAYS)
-    return Rules(alphas, stays, *_all_tables(), _gammas(), *_reward_part(law))
+    tables, stay_tables = _all_tables()
+    alphas, stays, gammas = np.array(ALPHAS), np.array(STAYS), _gammas()
+    return Rules(alphas, stays, tables, stay_tables, gammas, *_reward_part(law))
 
 
 @lru_cache(maxsize=1)

@@ -185,13 +185,13 @@ class Likelihood:
         if (known < 0).all() or (len(known) > LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
-        start = self._or_alone(search, kept)
-        rounds = (_FEW_ROUNDS,) if search.is_short(start) else ()
-        best = search.polish(start, *rounds)
+        best = self._or_alone(search, kept)
+        rounds = (_FEW_ROUNDS,) if search.is_short(best) else ()
+        best = search.polish(best, *rounds)
         if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
-        elif search.one_group().score > best.score:  # groups by chance: the search went astray
+        elif self.n_states is None and search.one_group().score > best.score:
             best = self._spectral_starts(search, [self._first_size()])
         return Partition(self._choose_by_evidence(search, counts, best, kept).labels)
 

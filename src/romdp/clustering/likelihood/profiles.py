@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from romdp.clustering.likelihood.blockmodel import (
     Blocks,
     Rule,
+    gaussian_term,
     log_rising,
     member_rise,
     reward_rise,
     row_mass,
 )
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, NO_REWARD
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN
 from romdp.core.compiled import kernel
 
 N_LEADS, N_COMES, N_TRIED, REACHED = range(4)
@@ -229,9 +230,13 @@ def join_rises(
                 rises[c] -= log_rising(n + mass, float(more))
         if rule.reward_code == CATEGORICAL:
             _add_level_rises(rule, blocks.pay, parts, y, a, groups, rises)
-        elif rule.reward_code != NO_REWARD:
+        elif rule.reward_code == GAUSSIAN and parts[y, a, 0] > 0.0:
+            n, total, squares = parts[y, a, 0], parts[y, a, 1], parts[y, a, 2]
             for c in range(groups.size):
-                rises[c] += reward_rise(rule, blocks.pay[groups[c], a], parts[y, a])
+                g, pay = groups[c], blocks.pay
+                visits, paid, paid_squares = pay[g, a, 0], pay[g, a, 1], pay[g, a, 2]
+                rises[c] -= gaussian_term(rule, visits, paid, paid_squares)
+                rises[c] += gaussian_term(rule, visits + n, paid + total, paid_squares + squares)
 
 
 @kernel

@@ -196,8 +196,8 @@ class Search:
     def _estimate(self, rule: Rule, blocks: Blocks, order: NDArray[np.int64]) -> Laws:
         """Estimate the laws for a climb that begins with such a sweep; single members stay."""
         groups = blocks.labels[order]
-        together = np.count_nonzero((groups < 0) | (blocks.size[groups] > 1))
-        return estimate_laws(rule, blocks, together)
+        together = (groups < 0) | (blocks.size[groups] > 1)
+        return estimate_laws(rule, blocks, int(together.sum()))
 
     def _cool(
         self, start: Grouping, temperatures: NDArray[np.float64]
