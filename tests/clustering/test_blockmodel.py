@@ -41,6 +41,9 @@ def test_score_is_its_definition(seed, kind, alpha, stays, unplaced):
     blocks = make_blocks(Links.of(counts), law.parts, labels, 3)
     expected = plain_score(rule, counts, law.parts, labels)
     assert score(rule, blocks) == pytest.approx(expected, rel=1e-10)
+    brief = rule._replace(gammas=rule.gammas[:3], table=rule.table[:3])  # nothing to look up
+    brief = brief._replace(reward_table=np.ascontiguousarray(rule.reward_table[:, :3]))
+    assert score(brief, blocks) == pytest.approx(expected, rel=1e-10)
 
 
 @given(seeds, st.permutations(range(4)))

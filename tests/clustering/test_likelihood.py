@@ -149,6 +149,14 @@ def test_regrouping_recovers_from_a_wrong_grouping(wrong):
     assert found == Partition(world.labels)
 
 
+def test_many_groups_that_are_worth_less_than_one_are_given_up():
+    """From 199 groups no single merge leads to the five states; 189 groups were left."""
+    world = random_romdp(5, 4, 200, seed=3)
+    previous = Partition(np.arange(200) % 199)
+    few = Likelihood(choose_by_evidence=False)
+    assert few.regroup(Evidence(counts_of(world, 2_000)), previous, rng()).n_clusters <= 5
+
+
 def test_a_start_is_used():
     """At 15 visits and eta = 2 these spectral starts end lower than a climb from the truth."""
     world = symmetric_block(100, 2.0)
