@@ -165,7 +165,9 @@ class Likelihood:
     ) -> Partition:
         """Group the observations, starting from the grouping so far and from spectral groups.
 
-        The better of the two results is returned, so groups may split again.
+        The better of the two results is returned, so groups may split again. Where groups are many
+        the grouping so far is improved for a while, and no other start is tried, unless one single
+        group is better than what comes out.
         """
         counts = evidence.counts
         _check_start(previous, counts)
@@ -185,9 +187,12 @@ class Likelihood:
         if (known < 0).all() or (len(known) > LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
-        best = self._or_alone(search, kept)
-        rounds = (_FEW_ROUNDS,) if search.is_short(best) else ()
-        best = search.polish(best, *rounds)
+        if search.is_short(kept):
+            best = search.polish(self._or_alone(search, kept), _FEW_ROUNDS)
+        else:
+            improved = search.polish(kept)
+            best = self._or_alone(search, improved)
+            best = improved if best is improved else search.polish(best)
         if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
