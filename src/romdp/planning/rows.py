@@ -99,7 +99,11 @@ def _iterate(
     max_sweeps: int,
     anywhere: Floats,
 ) -> tuple[float, float, int]:
-    """Sweep until the values hardly change; the last entry of the values, the end, never does."""
+    """Sweep until the values hardly change; the last entry of the values, the end, never does.
+
+    Every other sweep goes backwards, the first one too: states are numbered as they were met, and
+    what is met late on a way is what the states before it wait for.
+    """
     n_states, n_actions = rewards.shape
     n_columns = n_states + (1 if ends else 0)
     everywhere = values[:n_states].sum()
@@ -108,7 +112,8 @@ def _iterate(
     low, high = -np.inf, np.inf
     while sweeps < max_sweeps and not high - low < precision:
         low, high = (0.0, 0.0) if ends else (np.inf, -np.inf)
-        for state in range(n_states):
+        for i in range(n_states):
+            state = n_states - 1 - i if sweeps % 2 == 0 else i
             best = -np.inf
             for action in range(n_actions):
                 row = state * n_actions + action
