@@ -68,6 +68,11 @@ def test_ribbons_carry_the_hidden_state():
 
 def test_what_is_not_seen_lies_below():
     flow = lay_out(make_groupings([[-1, 0, 0, -1], [0, 0, 1, -1]]))
+    assert flow.unmet == 0
+    free = [-1] * 5  # most are never met: places of a vocabulary
+    rest = lay_out(make_groupings([[*free, -1, 0, 0], [*free, 0, 0, 1]]))
+    assert rest.unmet == 5
+    assert [block.members for block in rest.columns[1].blocks] == [(5, 6), (7,)]
     assert [block.group for block in flow.columns[0].blocks] == [0, UNSEEN]
     assert flow.columns[1].blocks[-1].members == (3,)
 

@@ -61,11 +61,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The picture: columns, the ribbons between them, how many groupings were left out."""
+    """The picture: columns and the ribbons between them, and what was left out of it.
+
+    That are groupings, and observations that never had a group where most never had one.
+    """
 
     columns: tuple[Column, ...]
     ribbons: tuple[Ribbon, ...]
     left_out: int
+    unmet: int = 0
 
 
 def lay_out(
@@ -90,16 +94,21 @@ def lay_out(
     if not groupings:
         raise InvalidInputError("groupings is empty; a flow needs at least one grouping")
     shown = most_telling(groupings, max_columns)
-    labels = np.stack([_blocks_of(grouping.labels) for grouping in shown])
+    drawn = np.ones(len(shown[0].labels), np.bool_)
+    if hidden_state is None:
+        met = np.any([grouping.labels >= 0 for grouping in shown], axis=0)
+        if 0 < 2 * met.sum() < met.size:  # as in a vocabulary with many free places
+            drawn = met
+    labels = np.stack([_blocks_of(grouping.labels[drawn]) for grouping in shown])
     colours = _final_groups(shown[-1].labels) if hidden_state is None else hidden_state
-    rank = _rank_observations(labels, colours)
+    rank = _rank_observations(labels, colours[drawn])
     unit = (1 - _GAP_SHARE) / labels.shape[1]
     columns = tuple(
         Column(
             grouping.epoch,
             grouping.step,
             Partition(grouping.labels).n_clusters,
-            _stack_blocks(row, rank, unit),
+            _stack_blocks(row, rank, unit, np.flatnonzero(drawn)),
         )
         for grouping, row in zip(shown, labels, strict=True)
     )
@@ -108,7 +117,7 @@ def lay_out(
         for number in range(len(columns) - 1)
         for ribbon in _ribbons(number, columns[number], columns[number + 1], colours, unit)
     )
-    return Flow(columns, ribbons, len(groupings) - len(shown))
+    return Flow(columns, ribbons, len(groupings) - len(shown), int((~drawn).sum()))
 
 
 def changed(before: NDArray[np.int64], after: NDArray[np.int64]) -> int:
@@ -174,7 +183,7 @@ def _rank_observations(labels: NDArray[np.int64], colours: NDArray[np.int64]) ->
 
 
 def _stack_blocks(
-    labels: NDArray[np.int64], rank: NDArray[np.int64], unit: float
+    labels: NDArray[np.int64], rank: NDArray[np.int64], unit: float, numbers: NDArray[np.int64]
 ) -> tuple[Block, ...]:
     groups = np.unique(labels)
     places = {int(g): float(rank[labels == g].mean()) for g in groups}
@@ -187,7 +196,7 @@ def _stack_blocks(
         members = np.flatnonzero(labels == group)
         members = members[np.argsort(rank[members])]
         bottom = top + unit * len(members)
-        blocks.append(Block(group, top, bottom, tuple(int(m) for m in members)))
+        blocks.append(Block(group, top, bottom, tuple(numbers[members].tolist())))
         top = bottom + gap
     return tuple(blocks)
 

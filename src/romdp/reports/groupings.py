@@ -49,6 +49,8 @@ def flow_note(flow: Flow, record: Record) -> str:
         note += " Hatched: a group that mixes states."
     if flow.left_out:
         note += f" {count(flow.left_out, 'smaller change')} left out."
+    if flow.unmet:
+        note += f" {count(flow.unmet, 'observation')} that never had a group left out."
     return note
 
 
