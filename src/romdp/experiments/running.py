@@ -31,7 +31,7 @@ from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.playing import Run, epochs
 
 _EVERY = 0.2  # seconds between two reports of one run
-_VERSIONS = ("romdp", "numpy", "scipy", "numba", "pyarrow")
+_VERSIONS = ("numpy", "scipy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def grouping_facts(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]
 def _environment() -> dict[str, Any]:
     return {
         "machine": f"{platform.system()} {platform.machine()} {platform.python_version()}",
-        "versions": {name: version(name) for name in _VERSIONS},
+        "versions": {"romdp": __version__} | {name: version(name) for name in _VERSIONS},
     }
 
 

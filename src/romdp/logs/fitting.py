@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from romdp import __version__
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
@@ -36,7 +37,7 @@ from romdp.planning.confidence import Hoeffding
 
 _HOLDOUT, _GROUP, _REGROUP, _TEST, _ENCODE = range(5)  # streams of the seed
 _ALONE = " of transitions alone"
-_VERSIONS = ("romdp", "numpy", "scipy", "numba")  # that a model depends on, bit by bit
+_VERSIONS = ("numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
 
 def fit(
@@ -255,6 +256,7 @@ def fit(
         "holdout": holdout,
         "ends": ends,
         "reward_law": reward_law,
+        "romdp": __version__,
         **{library: version(library) for library in _VERSIONS},
     }
     return replace(
