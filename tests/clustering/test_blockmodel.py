@@ -8,20 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.likelihood.blockmodel import (
+from romdp.clustering.likelihood.blockmodel import cell_term, log_gamma, make_blocks
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD, read_reward_law
+from romdp.clustering.likelihood.rules import (
     ALPHAS,
     STAYS,
     best_rule,
-    cell_term,
-    log_gamma,
-    make_blocks,
     make_rule,
     make_rules,
     place_of,
     score,
 )
-from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD, read_reward_law
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.trajectory import Trajectory

@@ -8,9 +8,9 @@ import pytest
 from plain_blocks import plain_score, walk
 from scipy.special import logsumexp
 
-from romdp.clustering.likelihood.blockmodel import rule_at
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.rules import rule_at
 from romdp.clustering.likelihood.search import Search, _log_placings
 from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.data.counts import Counts

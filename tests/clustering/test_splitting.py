@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.likelihood.blockmodel import make_blocks, make_rule, score
+from romdp.clustering.likelihood.blockmodel import make_blocks
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily, merge_rise
 from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, read_reward_law
+from romdp.clustering.likelihood.rules import make_rule, score
 from romdp.clustering.likelihood.splitting import (
     add_slot,
     drop_slot,

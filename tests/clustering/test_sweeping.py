@@ -4,16 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_blocks import kinds, plain_score, random_labels, seeds, walk
 
-from romdp.clustering.likelihood.blockmodel import (
-    best_rule,
-    make_blocks,
-    make_rule,
-    make_rules,
-    place_of,
-    row_terms,
-    rule_at,
-    score,
-)
+from romdp.clustering.likelihood.blockmodel import make_blocks, row_terms
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.profiles import (
     REACHED,
@@ -25,6 +16,14 @@ from romdp.clustering.likelihood.profiles import (
     shift,
 )
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.rules import (
+    best_rule,
+    make_rule,
+    make_rules,
+    place_of,
+    rule_at,
+    score,
+)
 from romdp.clustering.likelihood.sweeping import (
     EXACT_LIMIT,
     choose_sides,

@@ -19,23 +19,15 @@ when something is added or merged.
 """
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, RewardLaw
+from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN
 from romdp.core.compiled import kernel
 
-ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
-"""The Dirichlet parameters of moves that are tried: from 1 down to about 0.0007."""
-
-STAYS = (1.0, 4.0, 16.0, 64.0, 256.0)
-"""What the parameter of staying may be, in alphas."""
-
-_TABLE_SIZE = 4096  # counts below this are looked up
 _SMALL_RISE = 16  # factors up to which a product is faster than two gamma functions
 
 
@@ -67,35 +59,6 @@ class Blocks(NamedTuple):
     pay: NDArray[np.float64]  # (S, A, n_parts): reward parts
 
 
-def make_rule(law: RewardLaw, alpha: float = 0.5, stays: float = 1.0) -> Rule:
-    """Build the rule for one value of alpha; the parameter of staying is ``stays`` times that."""
-    stay = stays * alpha
-    return Rule(alpha, stay, _table(alpha), _table(stay), _gammas(), *_reward_part(law))
-
-
-@lru_cache(maxsize=1)
-def _gammas() -> NDArray[np.float64]:
-    return np.array([0.0, *(log_gamma(float(n)) for n in range(1, _TABLE_SIZE))])
-
-
-def _reward_part(law: RewardLaw) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
-    """Return what a rule says about rewards: the law, its prior and its tables."""
-    weights = [*law.prior, law.prior.sum()] if law.code == CATEGORICAL else []
-    table = np.empty((len(weights) or int(law.code == GAUSSIAN), _TABLE_SIZE))
-    for weight, row in zip(weights, table, strict=False):
-        _fill_table(weight, row)
-    if law.code == GAUSSIAN:
-        _fill_gaussian(law.prior, table[0])
-    return law.code, law.prior, table
-
-
-@lru_cache(maxsize=len(ALPHAS) * len(STAYS))
-def _table(alpha: float) -> NDArray[np.float64]:
-    table = np.empty(_TABLE_SIZE)
-    _fill_table(alpha, table)
-    return table
-
-
 @kernel
 def log_gamma(x: float) -> float:
     """Logarithm of the gamma function for x > 0, by Stirling's series; error below 1e-12."""
@@ -107,19 +70,6 @@ def log_gamma(x: float) -> float:
     series = (1.0 / 12.0 - r * (1.0 / 360.0 - r * (1.0 / 1260.0 - r / 1680.0))) / x
     value = (x - 0.5) * math.log(x) - x + 0.9189385332046727 + series
     return value - math.log(product) if product != 1.0 else value
-
-
-@kernel
-def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
-    base = log_gamma(alpha)
-    for n in range(table.size):
-        table[n] = log_gamma(n + alpha) - base if n > 0 else 0.0
-
-
-@kernel
-def _fill_gaussian(prior: NDArray[np.float64], table: NDArray[np.float64]) -> None:
-    for n in range(table.size):
-        table[n] = _by_visits(prior, float(n))
 
 
 @kernel
@@ -215,7 +165,7 @@ def _level_rise(rule: Rule, level: int, paid: float, more: float) -> float:
 
 
 @kernel
-def _by_visits(prior: NDArray[np.float64], visits: float) -> float:
+def by_visits(prior: NDArray[np.float64], visits: float) -> float:
     """Return the part of a Gaussian term that depends on the number of rewards alone."""
     weight, shape, rate = float(prior[0]), float(prior[1]), float(prior[2])
     return (
@@ -235,7 +185,7 @@ def gaussian_term(rule: Rule, visits: float, total: float, squares: float) -> fl
     prior, known = rule.reward_prior, rule.reward_table
     spread = max(squares - total * total / (prior[0] + visits), 0.0)
     n = int(visits + 0.5)
-    value = known[0, n] if n < known.shape[1] else _by_visits(prior, visits)
+    value = known[0, n] if n < known.shape[1] else by_visits(prior, visits)
     return float(value - (prior[1] + 0.5 * visits) * math.log(prior[2] + 0.5 * spread))
 
 
@@ -332,157 +282,3 @@ def copy_blocks(blocks: Blocks) -> Blocks:
     """Copy every array."""
     labels, moves, out, into, size, pay = blocks
     return Blocks(labels.copy(), moves.copy(), out.copy(), into.copy(), size.copy(), pay.copy())
-
-
-class Filled(NamedTuple):
-    """What a score reads of the blocks, without the cells that are empty.
-
-    Terms that are the same under every rule of a search are added up once.
-    """
-
-    n_groups: int  # that are not empty
-    same: float  # the terms of groups, rewards and the grouping itself
-    cells: NDArray[np.int64]  # counts of cells between two groups
-    stays: NDArray[np.int64]  # and from a group to itself
-    rows: NDArray[np.int64]  # totals of rows
-
-
-@kernel
-def list_filled(rule: Rule, blocks: Blocks) -> Filled:
-    """List what is not empty; the rule matters for its rewards alone."""
-    n_slots, n_actions = blocks.out.shape
-    n_groups, n_placed, n_rows, n_filled = 0, 0, 0, 0
-    for s in range(n_slots):
-        n_placed += blocks.size[s]
-        n_groups += blocks.size[s] > 0
-        for a in range(n_actions):
-            n_rows += blocks.out[s, a] > 0
-    value = grouping_term(n_placed, n_groups)
-    cells = np.empty(max(64, 4 * n_rows), np.int64)
-    stays, rows = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
-    n_rows = 0
-    for s in range(n_slots):
-        value += group_term(rule, blocks.into[s], blocks.size[s])
-        for a in range(n_actions):
-            value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
-            left = blocks.out[s, a]
-            if left == 0:
-                continue
-            rows[n_rows], stays[n_rows] = left, blocks.moves[s, a, s]
-            left -= stays[n_rows]
-            n_rows += 1
-            t = 0
-            while left > 0:
-                n = blocks.moves[s, a, t]
-                if n > 0 and t != s:
-                    if n_filled == cells.size:
-                        longer = np.empty(2 * n_filled, np.int64)
-                        longer[:n_filled] = cells
-                        cells = longer
-                    cells[n_filled] = n
-                    n_filled += 1
-                    left -= n
-                t += 1
-    return Filled(n_groups, value, cells[:n_filled], stays, rows)
-
-
-@kernel
-def _score_filled(rule: Rule, filled: Filled) -> float:
-    value = filled.same
-    for n in filled.cells:
-        value += cell_term(rule, n)
-    for n in filled.stays:
-        value += stay_term(rule, n)
-    mass = row_mass(rule, filled.n_groups)
-    base = log_gamma(mass)
-    for total in filled.rows:
-        value += base - log_gamma(total + mass)
-    return value
-
-
-@kernel
-def score(rule: Rule, blocks: Blocks) -> float:
-    """Score a grouping from its blocks; empty groups do not count."""
-    return _score_filled(rule, list_filled(rule, blocks))
-
-
-class Rules(NamedTuple):
-    """The rules that `best_rule` chooses from: by alpha, and by what staying has of it."""
-
-    alphas: NDArray[np.float64]  # (n_alphas,)
-    stays: NDArray[np.float64]  # (n_stays,): in alphas
-    tables: NDArray[np.float64]  # (n_alphas, table size): of each `Rule`
-    stay_tables: NDArray[np.float64]  # (n_alphas, n_stays, table size)
-    gammas: NDArray[np.float64]
-    reward_code: int
-    reward_prior: NDArray[np.float64]
-    reward_table: NDArray[np.float64]
-
-
-def make_rules(law: RewardLaw) -> Rules:
-    """Build all rules for one law of rewards."""
-    tables, stay_tables = _all_tables()
-    alphas, stays, gammas = np.array(ALPHAS), np.array(STAYS), _gammas()
-    return Rules(alphas, stays, tables, stay_tables, gammas, *_reward_part(law))
-
-
-@lru_cache(maxsize=1)
-def _all_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    stay_tables = [[_table(stay * alpha) for stay in STAYS] for alpha in ALPHAS]
-    return np.array([_table(alpha) for alpha in ALPHAS]), np.array(stay_tables)
-
-
-@kernel
-def rule_at(rules: Rules, i: int, j: int) -> Rule:
-    """Return one of the rules."""
-    alpha = rules.alphas[i]
-    return Rule(
-        alpha,
-        rules.stays[j] * alpha,
-        rules.tables[i],
-        rules.stay_tables[i, j],
-        rules.gammas,
-        rules.reward_code,
-        rules.reward_prior,
-        rules.reward_table,
-    )
-
-
-def place_of(rule: Rule) -> tuple[int, int]:
-    """Return the indices of a rule among all."""
-    return ALPHAS.index(rule.alpha), STAYS.index(rule.stay / rule.alpha)
-
-
-def best_rule(rules: Rules, blocks: Blocks, near: Rule | None = None) -> tuple[Rule, float]:
-    """Choose the rule under which a grouping scores best; returns both.
-
-    The search begins at ``near``, the best rule of a similar grouping (see `climb_rules`).
-    """
-    i, j, highest = climb_rules(rules, blocks, *((0, 0) if near is None else place_of(near)))
-    return rule_at(rules, i, j), highest
-
-
-@kernel
-def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int, float]:
-    """Go uphill from one rule, first in alpha and then in what staying has of it.
-
-    Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
-    successors that is seen rarely would look better cut into pieces. The score has one maximum
-    in alpha. Returns the indices of the rule that was reached, and the score.
-    """
-    last = 0
-    while last + 1 < rules.alphas.size and rules.alphas[last + 1] * blocks.size.size >= 1.0:
-        last += 1
-    i = min(i, last)
-    filled = list_filled(rule_at(rules, i, j), blocks)
-    highest = _score_filled(rule_at(rules, i, j), filled)
-    for axis in range(2):
-        end = last if axis == 0 else rules.stays.size - 1
-        for step in (1, -1):
-            while 0 <= (i if axis == 0 else j) + step <= end:
-                next_i, next_j = (i + step, j) if axis == 0 else (i, j + step)
-                value = _score_filled(rule_at(rules, next_i, next_j), filled)
-                if value <= highest:
-                    break
-                i, j, highest = next_i, next_j, value
-    return i, j, highest

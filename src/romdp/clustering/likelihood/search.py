@@ -6,19 +6,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import (
-    Blocks,
-    Rule,
-    best_rule,
-    copy_blocks,
-    make_blocks,
-    make_rules,
-    place_of,
-    rule_at,
-)
+from romdp.clustering.likelihood.blockmodel import Blocks, Rule, copy_blocks, make_blocks
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily
 from romdp.clustering.likelihood.rewardlaw import RewardLaw
+from romdp.clustering.likelihood.rules import best_rule, make_rules, place_of, rule_at
 from romdp.clustering.likelihood.splitting import add_slot, drop_slot, split_group, unsplit
 from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.clustering.likelihood.sweeping import (

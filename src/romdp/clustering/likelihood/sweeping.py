@@ -6,15 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import (
-    Blocks,
-    Rule,
-    Rules,
-    climb_rules,
-    row_mass,
-    row_terms,
-    rule_at,
-)
+from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_mass, row_terms
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.profiles import (
     N_COMES,
@@ -27,6 +19,7 @@ from romdp.clustering.likelihood.profiles import (
     take_out,
 )
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD
+from romdp.clustering.likelihood.rules import Rules, climb_rules, rule_at
 from romdp.core.compiled import kernel
 
 EXACT_LIMIT = 8
