@@ -102,8 +102,9 @@ class Evaluation:
             [
                 *in_columns(rows),
                 "",
-                f"per {per}, with 95% intervals; the log itself earned {self.logged:.4g}, and its "
-                f"episodes are worth {self.effective_episodes:,.1f} of the policy's own",
+                f"per {per}, with 95% intervals; the log itself earned {self.logged:.4g}",
+                "importance sampling has as much to go by as "
+                f"{self.effective_episodes:,.1f} episodes of the policy itself would give",
             ]
         )
 
