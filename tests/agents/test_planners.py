@@ -76,16 +76,6 @@ def test_pairs_below_the_floor_count_with_a_part_of_their_tries():
     assert drawn[np.arange(30), 0, np.arange(30)].mean() > 0.99
 
 
-def test_where_rewards_add_up_every_try_counts_unless_a_floor_is_asked_for():
-    def drawn(**settings):
-        planner = Posterior(1.0, "beta", **settings)
-        return planner.draw_rewards(COUNTS, np.random.default_rng(0), 1000).tolist()
-
-    assert drawn() == drawn(floor=1.0) != drawn(floor=0.0)
-    assert drawn(objective=0.9) == drawn(floor=0.0)
-    assert drawn(objective="episodic", floor=2.0) == drawn(floor=2.0)
-
-
 def test_reward_sums_that_rounding_pushed_out_are_clipped():
     counts = Counts([[3]], [[[3]]], [[3.0]], [[3.0]])
     counts.reward_sums.setflags(write=True)

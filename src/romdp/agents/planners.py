@@ -109,8 +109,7 @@ class Posterior:
         What is good; see `Optimism`.
     floor
         A pair that was tried n times, less than ``m = floor * log(t)`` by step t, counts with
-        ``n^2 / m`` tries instead of n. 0: every pair counts in full. None: 1 under the average, 0
-        where rewards add up, as in episodes.
+        ``n^2 / m`` tries instead of n. 0: every pair counts in full.
     untried
         What is believed of a pair that was never tried: ``"drawn"``, what the prior says, or
         ``"promising"``, nearly as much as the best that is known; see below.
@@ -121,8 +120,7 @@ class Posterior:
     best action of a state fails in its first few tries, the posterior is then as good as certain
     that it is bad, and it is drawn again only after very many epochs. With the floor this is
     corrected after a few more tries. Where the prior weighs less than one try, because transitions
-    or rewards are seen to be certain, m is lower by that factor: nothing is tried again in vain. In
-    episodes one try more may end all: there it costs more than it brings (CartPole, FrozenLake).
+    or rewards are seen to be certain, m is lower by that factor: nothing is tried again in vain.
 
     The sampled world is solved to the precision ``min(0.01, 1 / sqrt(t))``. A draw takes time
     linear in the number of transitions seen: a Dirichlet law of prior plus counts is a mixture
@@ -142,14 +140,13 @@ class Posterior:
     prior: float | None = None
     rewards: Literal["beta", "normal"] | None = None
     objective: ObjectiveLike | None = None
-    floor: float | None = None
+    floor: float = 1.0
     untried: Literal["drawn", "promising"] = "drawn"
 
     def __post_init__(self) -> None:
         if self.prior is not None:
             real_number(self.prior, "prior", 0, open_low=True)
-        if self.floor is not None:
-            real_number(self.floor, "floor", 0)
+        real_number(self.floor, "floor", 0)
         choice(self.untried, "untried", ("drawn", "promising"))
         if self.rewards is not None:
             choice(self.rewards, "rewards", ("beta", "normal"))
@@ -190,12 +187,6 @@ class Posterior:
             laws, rewards, precision, start=start, max_sweeps=most, objective=goal
         )
 
-    def _enough(self, t: int) -> float:
-        """Return how many tries count in full at step ``t``."""
-        if self.floor is None:
-            return log(t) if goal_of(self).is_average else 0.0
-        return self.floor * log(t)
-
     @property
     def takes_any_reward(self) -> bool:
         """Whether rewards need not lie in [0, 1]."""
@@ -221,7 +212,7 @@ class Posterior:
         dense = isinstance(transitions, np.ndarray) and not _is_thin(transitions)
         moves: Any = outcomes(counts if dense else counts.sparse(), goal_of(self))
         weight = learn_weight(moves) if self.prior is None else self.prior
-        share = counted_share(counts.visits, self._enough(t) * min(1.0, weight))
+        share = counted_share(counts.visits, self.floor * min(1.0, weight) * log(t))
         if dense:
             return draw_dense(moves * share[..., None], weight, rng)
         each = np.repeat(share.ravel(), np.diff(moves.indptr))
@@ -241,7 +232,7 @@ class Posterior:
     def _draw_rewards(
         self, counts: Counts, rng: np.random.Generator, prior: RewardPrior | None, t: int
     ) -> NDArray[np.float64]:
-        floor = self._enough(t)
+        floor = self.floor * log(t)
         if prior is not None:
             goal, ended = goal_of(self), counts.ends is not None
             patience = 1.0 if goal.is_average else 1.0 / max(1.0 - goal.rate, 1e-3)
