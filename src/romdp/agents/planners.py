@@ -200,9 +200,10 @@ class Posterior:
 
     def prior_weight(self, counts: Counts) -> float:
         """Return the weight of the prior of a pair's transitions."""
-        if self.prior is not None:
-            return self.prior
-        return learn_weight(outcomes(counts, goal_of(self)))
+        return self._weight(outcomes(counts, goal_of(self)))
+
+    def _weight(self, moves: Any) -> float:
+        return learn_weight(moves) if self.prior is None else self.prior
 
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
@@ -211,7 +212,7 @@ class Posterior:
         transitions = counts.transitions
         dense = isinstance(transitions, np.ndarray) and not _is_thin(transitions)
         moves: Any = outcomes(counts if dense else counts.sparse(), goal_of(self))
-        weight = learn_weight(moves) if self.prior is None else self.prior
+        weight = self._weight(moves)
         share = counted_share(counts.visits, self.floor * min(1.0, weight) * log(t))
         if dense:
             return draw_dense(moves * share[..., None], weight, rng)

@@ -160,7 +160,7 @@ def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
     if ends is None:
         parts = transitions.data, transitions.indices, transitions.indptr
         return scipy.sparse.csr_array(parts, shape=shape, copy=True)
-    seen, over = _sorted(transitions), _sorted(ends)
+    seen, over = canonical(transitions), canonical(ends)
     room = seen.data.size + shape[0]
     indptr = np.zeros(shape[0] + 1, np.int32)
     indices, data = np.empty(room, np.int32), np.empty(room, np.int64)
@@ -173,8 +173,8 @@ def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
     return matrix
 
 
-def _sorted(matrix: Any) -> Any:
-    """Return sparse rows whose columns are in order, each at most once."""
+def canonical(matrix: Any) -> Any:
+    """Return sparse rows whose columns are in order, each at most once; a copy if they were not."""
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()

@@ -12,6 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
+from romdp.data.transitions import canonical
 from romdp.planning.backup import (
     Arrivals,
     Floats,
@@ -306,10 +307,7 @@ class SparseArrivals(Arrivals):
 
     def __init__(self, weights: Any, known: NDArray[np.bool_]) -> None:
         self.shape = known.shape[0], known.shape[1]
-        matrix = scipy.sparse.csr_array(weights)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
+        matrix = canonical(scipy.sparse.csr_array(weights))
         rows = Rows(matrix.indptr, matrix.indices, matrix.data)
         self._lists, self._pairs, totals, bad = arrange(rows, known.reshape(-1), matrix.shape[1])
         if bad >= 0:
