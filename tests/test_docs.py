@@ -6,6 +6,7 @@ follows a block directly is what the block prints; ``python tests/doc_pages.py``
 date. Indented blocks show long commands: they are not run, but their options must exist.
 """
 
+import itertools
 import json
 import re
 import shlex
@@ -51,6 +52,15 @@ def test_blocks_are_well_formed(page):
         else:
             known = {"console", *TEXT}
             assert block.language in known, f"{where}: nobody checks {block.language!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_headings_skip_no_level(page):
+    """Sphinx refuses a page that goes from # to ###, but only after it has run all notebooks."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", prose, flags=re.MULTILINE)]
+    for level, deeper in itertools.pairwise(levels):
+        assert deeper <= level + 1, f"{name_of(page)}: a heading of level {deeper} after {level}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
