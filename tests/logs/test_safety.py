@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from plain_logs import GOAL, true_value, walk
+from scipy.sparse.linalg import bicgstab
 
 import romdp
 from romdp.core.errors import InvalidInputError
@@ -182,14 +184,32 @@ def test_values_agree_with_plain_sums():
         total += 0.9**step * float(law @ (policy * rewards).sum(axis=1))
         law = law @ chain
     assert world.value(policy) == pytest.approx(total, rel=1e-9)
-    import scipy.sparse
-
     sparse = World(scipy.sparse.csr_array(laws), rewards, starts, 0.9, False, world.unknown)
     assert sparse.value(policy) == pytest.approx(total, rel=1e-9)
     average = World(laws, rewards, starts, 1 - 1e-6, True, world.unknown)
     restarted = chain + np.outer(1 - chain.sum(axis=1), starts)
     gain = romdp.MDP(restarted[:, None], (policy * rewards).sum(axis=1)[:, None]).gain
     assert average.value(policy) == pytest.approx(gain, rel=1e-4)
+
+
+@pytest.mark.parametrize("ends", [0.1, 0.0])
+def test_many_states_are_worth_the_same_by_products(ends):
+    """Where nothing ends and steps go round, products do not converge and the array is solved."""
+    rng, n = np.random.default_rng(2), 300
+    laws = scipy.sparse.random_array((n, n), density=0.05, rng=rng, format="csr").toarray()
+    if not ends:
+        laws = 1e-6 * laws + np.eye(n, k=1) + np.eye(n, k=1 - n)
+    laws *= (1.0 - ends) / np.maximum(laws.sum(axis=1, keepdims=True), 1e-12)
+    rewards, starts = rng.random((n, 1)), rng.dirichlet(np.ones(n))
+    sparse, dense = (
+        World(moves, rewards, starts, 1 - 1e-6, False, np.zeros((n, 1), bool))
+        for moves in (scipy.sparse.csr_array(laws), laws)
+    )
+    policy = np.ones((n, 1))
+    system = scipy.sparse.eye_array(n) - sparse.discount * sparse.moves
+    assert bool(bicgstab(system, rewards[:, 0], rtol=1e-13, maxiter=100)[1]) == (not ends)
+    assert sparse.moves.nnz > 0.01 * n**2
+    np.testing.assert_allclose(sparse.values(policy), dense.values(policy), rtol=1e-8)
 
 
 def test_improving_is_bound_to_what_was_tried():
