@@ -1,6 +1,7 @@
 """Logs that nobody here shaped to fit: Gymnasium's FrozenLake (slippery), Taxi, and ICU-Sepsis.
 
     python benchmarks/log_worlds.py [--seeds N] [--first 120] [--rows 1e4 1e5] [--only lake]
+    python benchmarks/log_worlds.py --evaluate [--seeds N] [--first 120]
 
 A log is a table of views, actions, rewards, episodes and how they ended, written by a random policy
 or by one that is half trained (Q-learning, stopped half way, acting at random in one step of
@@ -10,6 +11,9 @@ one. `romdp.fit` is told nothing else. What it promises (`value_lower`) and what
 rewards until the episode ends, discounted by 0.999, exactly. Step limits cut the logged episodes
 and are no part of the values. Where a view was never seen, `act` recommends nothing, and whoever
 wrote the log goes on as before.
+
+With --evaluate: do the intervals of `romdp.evaluate` hold the truth? Logs of ICU-Sepsis, and a
+policy half way from the clinicians' to the best action among those that they take.
 """
 
 import argparse
@@ -59,16 +63,18 @@ class Table(NamedTuple):
         system = np.eye(len(matrix)) - discount * matrix
         return float(self.initial @ np.linalg.solve(system, (policy * reward).sum(axis=1)))
 
-    def best(self) -> float:
-        """Return the discounted sum of an episode under the best policy."""
+    def best(self, allowed: np.ndarray | bool = True) -> np.ndarray:
+        """Return the best policy, as chances of actions by state, among actions allowed."""
         moves, reward = self.laws()
-        states, policy = np.arange(len(reward)), reward.argmax(axis=1)
+        allowed = np.broadcast_to(allowed, reward.shape)
+        states, policy = np.arange(len(reward)), np.where(allowed, reward, -np.inf).argmax(axis=1)
         while True:
             system = np.eye(len(reward)) - VALUES * moves[states, policy]
             totals = reward + VALUES * moves @ np.linalg.solve(system, reward[states, policy])
+            totals = np.where(allowed, totals, -np.inf)
             better = totals.max(axis=1) > totals[states, policy] + 1e-9
             if not better.any():
-                return self.value(np.eye(reward.shape[1])[policy])
+                return np.eye(reward.shape[1])[policy]
             policy = np.where(better, totals.argmax(axis=1), policy)
 
 
@@ -230,10 +236,42 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
         "harm": judged.harm,
         "tries": judged.tries,
         "logger": table.value(chances),
-        "best": table.best(),
+        "best": table.value(table.best()),
         "fit_seconds": round(fitted, 1),
         "seconds": round(seconds, 1),
     }
+
+
+def judge_estimates(seed: int) -> dict[str, Any]:
+    """Evaluate a policy on a log of ICU-Sepsis and compare with its exact value."""
+    log, chances, labels = write_log("sepsis", "clinicians", 10**6, seed, 1)
+    table = table_of("sepsis")
+    acting = chances.sum(axis=1, keepdims=True) > 0.5  # not where it is over
+    usual = np.where(acting, chances, 1.0 / chances.shape[1])
+    policy = 0.5 * usual + 0.5 * table.best(usual > 0)
+    policy /= policy.sum(axis=1, keepdims=True)
+    begin = time.process_time()
+    ends = {"terminated": "terminated", "objective": VALUES}
+    columns = ("view", "action", "reward", "episode")
+    estimates = romdp.evaluate(log, policy[labels], *columns, **ends, seed=seed)
+    return {
+        "truth": table.value(policy),
+        "estimates": [list(estimate) for estimate in estimates],
+        "seconds": round(time.process_time() - begin, 1),
+    }
+
+
+def show_estimates(rows: list[dict[str, Any]]) -> None:
+    """Print how often each interval holds the truth, and how far each estimate is from it."""
+    print("| estimator | on | logs | interval holds | mean error | median width |")
+    print("|---|---|" + "--:|" * 4)
+    for k, (name, on, *_) in enumerate(rows[0]["estimates"]):
+        found = np.array([row["estimates"][k][2:] for row in rows], np.float64)
+        truth = np.array([row["truth"] for row in rows])
+        holds = np.count_nonzero((found[:, 1] <= truth) & (truth <= found[:, 2]))
+        error, width = (found[:, 0] - truth).mean(), np.median(found[:, 2] - found[:, 1])
+        print(f"| {name} | {on} | {len(rows)} | {holds} | {error:+.3f} | {width:.3f} |")
+    print(f"the policy is worth {truth[0]:.3f}; {np.median([r['seconds'] for r in rows])} s")
 
 
 def main() -> None:
@@ -247,8 +285,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--figure", type=Path, help="draw what the policies earn to this file")
+    parser.add_argument("--evaluate", action="store_true", help="judge the intervals of evaluate")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
+    if options.evaluate:
+        cases = [{"seed": seed} for seed in seeds]
+        path = options.out / "log-estimates.jsonl"
+        show_estimates(run_all(judge_estimates, cases, path, options.workers))
+        return
     cases = [
         {"environment": name, "views": views, "policy": policy, "rows": int(rows), "seed": seed}
         for seed in seeds
