@@ -186,6 +186,21 @@ def test_record_makes_room(everything_sparse):
     assert set(recorder.pairs.items()[1].tolist()) == {1}
 
 
+def test_many_steps_are_recorded_as_one_after_the_other(everything_sparse):
+    rng = np.random.default_rng(0)
+    size, n = 200, 9000
+    steps = rng.integers(size, size=n), rng.integers(3, size=n), rng.random(n)
+    following, ended = rng.integers(-1, size - 20, size=n), rng.random(n) < 0.1
+    at_once, one_by_one = Recorder(size, 3), Recorder(size, 3)
+    at_once.record_all(*steps, following, ended)
+    for step in zip(*steps, following, ended, strict=True):
+        one_by_one.record(*step)
+    twin = one_by_one.arrays()
+    for name, array in at_once.arrays().items():
+        np.testing.assert_array_equal(array, twin[name], name)
+    assert at_once.n_met == one_by_one.n_met == size
+
+
 def test_symbols_without_a_group_make_no_triple():
     recorder = Recorder(3, 1)
     recorder.watch_triples(np.array([0, -1, 1]), np.array([0, 0]))

@@ -1,6 +1,7 @@
 """Posterior draws, and priors learned from the data."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from romdp.data.counts import Counts
 from romdp.exact.objectives import Objective
 from romdp.planning import sampling
 from romdp.planning.priors import RewardPrior, learn_weight
-from romdp.planning.promises import promising_plan
+from romdp.planning.promises import _divide, _expected, _surprises, promising_plan
 from romdp.planning.sampling import draw_dense, draw_sparse
 from romdp.worlds import GaussianLock
 
@@ -251,11 +252,37 @@ def promising(visits, moves, sums, drawn=None, squares=None):
     ended = scipy.sparse.csr_array(ends)
     squares = sums if squares is None else np.full(sums.shape, squares)
     counts = Counts(visits, moves[..., :-1], sums, squares, ends=ended).sparse()
-    laws = draw_sparse(counts.outcomes(), 1e-6, np.random.default_rng(0))
+    rng, seen = np.random.default_rng(0), counts.outcomes()
+    laws = draw_sparse(seen, 1e-6, rng)
     goal = Objective("episodic", 0.999)
     means = counts.reward_sums / np.maximum(counts.visits, 1)
     rewards = means if drawn is None else drawn
-    return promising_plan(counts, laws, rewards, means, 1e-6, goal, None, np.random.default_rng(0))
+    return promising_plan(counts, seen, laws, rewards, means, 1e-6, goal, None, rng)
+
+
+def test_kernels_of_promises_agree_with_their_plain_twins():
+    rng = np.random.default_rng(5)
+    moves = scipy.sparse.csr_array(rng.poisson(0.4, (30, 11)))
+    laws = draw_sparse(moves, 0.5, rng)
+    frequencies, chances, rest = _divide(moves.indptr, moves.data, laws.indptr, laws.data)
+    for row, (first, end) in enumerate(pairwise(moves.indptr)):
+        seen, drawn = moves.data[first:end], laws.data[laws.indptr[row] : laws.indptr[row + 1]]
+        np.testing.assert_array_equal(frequencies[first:end], seen / seen.sum())
+        mine, others = np.split(drawn, [end - first])
+        np.testing.assert_allclose(chances[first:end], mine / mine.sum())
+        assert rest[row] == pytest.approx(others.sum())
+
+    values, uniform = rng.random(11), rng.random(30)
+    places = moves.indptr, moves.indices, frequencies
+    shares = scipy.sparse.csr_array((frequencies, moves.indices, moves.indptr), moves.shape)
+    expected, each = shares @ values, np.diff(moves.indptr)
+    np.testing.assert_allclose(_expected(*places, values), expected)
+    several = np.repeat(each > 1, each)
+    pool = (values[moves.indices] - np.repeat(expected, each))[several]
+    edges = np.cumsum(frequencies[several])
+    added = rest * pool[np.searchsorted(edges, edges[-1] * uniform)]
+    found = _surprises(*places, values, rest, uniform)
+    np.testing.assert_allclose(found, np.where(each > 0, added, 0.0), atol=1e-12)
 
 
 def test_untried_pairs_are_tried_where_nothing_known_comes_close():

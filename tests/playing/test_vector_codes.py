@@ -184,6 +184,16 @@ def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
     rows = memory.rows(last)
     np.testing.assert_array_equal(memory.vectors[rows, 0], last)
     assert memory.rows(np.array([-1, 9000]))[0] == -1
+    asked = np.array([-1, 0, 1, 70, 4000, 7500, 8999, 9000])
+    assert [memory.row(ticket) for ticket in asked.tolist()] == memory.rows(asked).tolist()
+
+
+def test_a_vector_that_waits_for_its_action_keeps_its_ticket():
+    memory = Memory(2)
+    one, other = np.array([1, 2], np.float32), np.array([1, 3], np.float32)
+    assert [memory.add(vector) for vector in (one, other, one)] == [0, 1, 0]
+    memory.actions[0] = 0
+    assert [memory.add(vector) for vector in (other, one)] == [1, 2]
 
 
 def test_codes_of_short_vectors_are_called_by_a_typical_one():

@@ -166,15 +166,16 @@ class Posterior:
         prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
         promises = self.untried == "promising" and not goal.is_average and goal.horizon is None
         promises = promises and self.prior is None and prior is not None and not prior.constant
-        if promises:
-            counts = counts.sparse()
-        laws = self.draw_transitions(counts, rng, t)
+        moves = self._outcomes(counts.sparse() if promises else counts)
+        laws = self._draw_laws(moves, counts.visits, rng, t)
         rewards = self._draw_rewards(counts, rng, prior, t)
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
             if promises:
                 means = prior.means(counts)
-                return promising_plan(counts, laws, rewards, means, precision, goal, start, rng)
+                return promising_plan(
+                    counts, moves, laws, rewards, means, precision, goal, start, rng
+                )
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.
         most = _SWEEPS + counts.n_observations if self.prior is None else MAX_SWEEPS
@@ -209,18 +210,22 @@ class Posterior:
         self, counts: Counts, rng: np.random.Generator, t: int = 1
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
+        return self._draw_laws(self._outcomes(counts), counts.visits, rng, t)
+
+    def _outcomes(self, counts: Counts) -> Any:
+        """Return what pairs led to, as sparse rows where that is faster."""
         transitions = counts.transitions
         dense = isinstance(transitions, np.ndarray) and not _is_thin(transitions)
-        moves: Any = outcomes(counts if dense else counts.sparse(), goal_of(self))
+        return outcomes(counts if dense else counts.sparse(), goal_of(self))
+
+    def _draw_laws(
+        self, moves: Any, visits: NDArray[np.int64], rng: np.random.Generator, t: int
+    ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         weight = self._weight(moves)
-        share = counted_share(counts.visits, self.floor * min(1.0, weight) * log(t))
-        if dense:
+        share = counted_share(visits, self.floor * min(1.0, weight) * log(t))
+        if isinstance(moves, np.ndarray):
             return draw_dense(moves * share[..., None], weight, rng)
-        each = np.repeat(share.ravel(), np.diff(moves.indptr))
-        moves = scipy.sparse.csr_array(
-            (moves.data * each, moves.indices, moves.indptr), moves.shape
-        )
-        return draw_sparse(moves, weight, rng)
+        return draw_sparse(moves, weight, rng, share.ravel())
 
     def draw_rewards(
         self, counts: Counts, rng: np.random.Generator, t: int = 1

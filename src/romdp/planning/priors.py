@@ -201,7 +201,7 @@ def learn_weight(moves: "NDArray[np.int64] | Any") -> float:
         n = moves.sum(axis=-1).ravel()
         kinds = np.count_nonzero(moves, axis=-1).ravel()
     else:
-        n = np.asarray(moves.sum(axis=1)).ravel()
+        n = np.diff(np.append(0, np.cumsum(moves.data))[moves.indptr])
         kinds = np.diff(moves.indptr)
     surprises = float((kinds - 1)[n > 0].sum()) + 0.5
     numbers, often = np.unique(n[n > 1], return_counts=True)

@@ -20,13 +20,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import NDArray
 
+from romdp.core.compiled import kernel
 from romdp.data.counts import Counts
 from romdp.exact.objectives import Objective
 from romdp.planning.backup import Floats, Plan
-from romdp.planning.iteration import outcomes
-from romdp.planning.rows import discounted_iteration
+from romdp.planning.rows import SparseRows, discounted_iteration
 
 _SWEEPS = 100  # of value iteration; the next plan goes on where this one ends
 _CLOSE = 0.02  # values that differ by less than this part of them are equally good
@@ -35,6 +35,7 @@ _LESS = 0.02  # of the promise is lost by a state as its actions are tried
 
 def promising_plan(
     counts: Counts,
+    moves: Any,
     laws: Any,
     rewards: Floats,
     means: Floats,
@@ -48,7 +49,9 @@ def promising_plan(
     Parameters
     ----------
     counts
-        What was seen, sparse.
+        What was seen.
+    moves : sparse array, shape (n_states * n_actions, n_states + 1)
+        What the steps of each pair led to (`Counts.outcomes`).
     laws : sparse array, shape (n_states * n_actions, n_states + 1)
         Transitions drawn by `draw_sparse`: in each row those that were seen come first.
     rewards, means : shape (n_states, n_actions)
@@ -58,28 +61,28 @@ def promising_plan(
     rng
         Draws the surprises.
     """
-    moves: Any = outcomes(counts, goal)
-    kinds = np.diff(moves.indptr)
     shape = counts.visits.shape
-    tried = (kinds > 0).reshape(shape)
-    frequencies = _divided(moves.data, moves)
+    tried = (np.diff(moves.indptr) > 0).reshape(shape)
+    shares, chances, surprise = _divide(moves.indptr, moves.data, laws.indptr, laws.data)
+    frequencies = SparseRows(moves.indptr, moves.indices, shares)
+    usual = SparseRows(moves.indptr, moves.indices, chances)
     well = _paid_well(counts)
     best = _best_known(well, frequencies, tried, precision, goal)
     promise = best - _LESS * abs(best) * tried.mean(axis=1)
 
     rewards = np.minimum(rewards, (means + well[tried].max()) / 2)
-    usual, surprise = _part(laws, kinds)
     begin = None if start is None else np.minimum(start, best)
     if begin is not None:
         values = np.append(begin, 0.0)
-        rewards = rewards + goal.rate * _surprises(frequencies, values, surprise, rng, shape)
+        more = _surprises(*frequencies, values, surprise, rng.random(surprise.size))
+        rewards = rewards + goal.rate * more.reshape(shape)
     rewards = np.where(tried, rewards, promise[:, None] + goal.zero_reward)
     plan = discounted_iteration(usual, rewards, precision, goal, start=begin, max_sweeps=_SWEEPS)
 
     partly = tried.any(axis=1) & ~tried.all(axis=1)
     if not partly.any():
         return plan
-    after = (usual @ np.append(plan.values, 0.0)).reshape(shape)
+    after = _expected(*usual, np.append(plan.values, 0.0)).reshape(shape)
     values = rewards - goal.zero_reward + goal.rate * after
     known = np.where(tried, values, -np.inf)
     most = np.where(partly, known.max(axis=1), 0.0)
@@ -103,7 +106,7 @@ def _paid_well(counts: Counts) -> Floats:
 
 
 def _best_known(
-    well: Floats, frequencies: Any, tried: Any, precision: float, goal: Objective
+    well: Floats, frequencies: SparseRows, tried: Any, precision: float, goal: Objective
 ) -> float:
     """Return the best value that tried pairs reach; each pays what it does when it pays well."""
     met = tried.any(axis=1)
@@ -112,37 +115,72 @@ def _best_known(
     return float(known.values[met].max())
 
 
-def _divided(data: Any, rows: Any) -> Any:
-    """Return sparse rows with these entries, each row divided by its sum."""
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    sums = np.bincount(row, data, rows.shape[0])
-    shares = data / np.where(sums > 0.0, sums, 1.0)[row]
-    return scipy.sparse.csr_array((shares, rows.indices, rows.indptr), rows.shape)
+@kernel
+def _divide(
+    starts: NDArray[np.integer],
+    counts: NDArray[np.int64],
+    law_starts: NDArray[np.integer],
+    law: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Return the frequencies of the transitions seen, their drawn chances, and the rest of those.
+
+    Rows of both sum to one. The rest is the drawn mass of all transitions that were not seen.
+    """
+    n_rows = starts.size - 1
+    shares, chances, rest = np.empty(counts.size), np.empty(counts.size), np.zeros(n_rows)
+    for row in range(n_rows):
+        first, kinds = starts[row], starts[row + 1] - starts[row]
+        begin = law_starts[row]
+        total, drawn = 0.0, 0.0
+        for i in range(kinds):
+            total += counts[first + i]
+            drawn += law[begin + i]
+        for i in range(kinds):
+            shares[first + i] = counts[first + i] / total
+            chances[first + i] = law[begin + i] / (drawn if drawn > 0.0 else 1.0)
+        for i in range(begin + kinds, law_starts[row + 1]):
+            rest[row] += law[i]
+    return shares, chances, rest
 
 
-def _part(laws: Any, kinds: Any) -> tuple[Any, Floats]:
-    """Part drawn laws into those on the transitions seen, and the mass of all others."""
-    row = np.repeat(np.arange(laws.shape[0]), np.diff(laws.indptr))
-    seen = np.arange(len(row)) - laws.indptr[row] < kinds[row]
-    surprise: Any = np.bincount(row, np.where(seen, 0.0, laws.data), laws.shape[0])
-    return _divided(np.where(seen, laws.data, 0.0), laws), surprise
+@kernel
+def _expected(
+    starts: NDArray[np.integer], columns: NDArray[np.integer], chances: Floats, values: Floats
+) -> Floats:
+    """Return the expected value after each pair."""
+    expected = np.zeros(starts.size - 1)
+    for row in range(expected.size):
+        for k in range(starts[row], starts[row + 1]):
+            expected[row] += chances[k] * values[columns[k]]
+    return expected
 
 
+@kernel
 def _surprises(
-    frequencies: Any,
+    starts: NDArray[np.integer],
+    columns: NDArray[np.integer],
+    frequencies: Floats,
     values: Floats,
     surprise: Floats,
-    rng: np.random.Generator,
-    shape: tuple[int, ...],
+    uniform: Floats,
 ) -> Floats:
-    """Draw what the unseen outcomes of each pair add to its value."""
-    each = np.diff(frequencies.indptr)
-    differences = values[frequencies.indices] - np.repeat(frequencies @ values, each)
-    several = np.repeat(each > 1, each)
-    if not several.any():
-        return np.zeros(shape)
-    chances = np.cumsum(frequencies.data[several])
-    drawn = np.searchsorted(chances, chances[-1] * rng.random(surprise.size))
-    pool = differences[several]
-    added: Floats = surprise * pool[np.minimum(drawn, pool.size - 1)]
-    return added.reshape(shape)
+    """Return what the unseen outcomes of each pair add to its value, given a uniform draw for each.
+
+    It is drawn from how the outcomes of pairs that had several differ from what they expect.
+    """
+    expected = _expected(starts, columns, frequencies, values)
+    differences, chances = np.empty(columns.size), np.empty(columns.size)
+    size, total = 0, 0.0
+    for row in range(expected.size):
+        if starts[row + 1] - starts[row] > 1:
+            for k in range(starts[row], starts[row + 1]):
+                total += frequencies[k]
+                differences[size], chances[size] = values[columns[k]] - expected[row], total
+                size += 1
+    added = np.zeros(expected.size)
+    if size > 0:
+        for row in range(expected.size):
+            if starts[row + 1] > starts[row]:
+                drawn = np.searchsorted(chances[:size], total * uniform[row])
+                added[row] = surprise[row] * differences[min(drawn, size - 1)]
+    return added

@@ -5,7 +5,7 @@ order: each state is backed up from the newest values of the others (Gauss-Seide
 about half as many sweeps, each of a fraction of the time. Posterior sampling plans every few steps.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,14 @@ from romdp.planning.backup import Floats, Integers, Plan
 _NEARLY_AVERAGE = 0.995
 _NOWHERE = np.empty(0)
 _TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
+
+
+class SparseRows(NamedTuple):
+    """Sparse rows as SciPy keeps them; its checks take longer than a sweep."""
+
+    indptr: NDArray[np.integer]
+    indices: NDArray[np.integer]
+    data: Floats
 
 
 def discounted_iteration(
@@ -34,7 +42,7 @@ def discounted_iteration(
 
     Parameters
     ----------
-    laws : sparse array, shape (S * A, S + 1)
+    laws : sparse array or `SparseRows`, shape (S * A, S + 1)
         Rows that sum to one; the last column is the end of the episode. For the average there is
         no such column.
     rewards, precision, start, max_sweeps

@@ -31,8 +31,11 @@ def draw_sparse(
     transitions: "scipy.sparse.csr_array[Any, tuple[int, int]]",
     prior: float,
     rng: np.random.Generator,
+    shares: NDArray[np.float64] | None = None,
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
     """Draw a law for each row of counts from Dirichlet(counts + prior / S), as sparse rows.
+
+    A row may count with a share of its counts only.
 
     With w from Beta(prior, n) it is w times a draw from the prior plus 1 - w times a draw from
     Dirichlet(counts), which lives on the transitions seen. The prior's draw is broken off a
@@ -44,6 +47,7 @@ def draw_sparse(
         transitions.indptr,
         transitions.indices,
         transitions.data.astype(np.float64),
+        np.ones(n_rows) if shares is None else shares,
         n_states,
         prior,
         rng,
@@ -98,6 +102,7 @@ def _draw(
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
     counts: NDArray[np.float64],
+    shares: NDArray[np.float64],
     n_states: int,
     prior: float,
     rng: np.random.Generator,
@@ -114,9 +119,10 @@ def _draw(
         visits = 0.0
         total = 0.0
         for i in range(first, last):
-            visits += counts[i]
+            count = shares[row] * counts[i]
+            visits += count
             columns[end + i - first] = indices[i]
-            chances[end + i - first] = rng.standard_gamma(counts[i])
+            chances[end + i - first] = rng.standard_gamma(count)
             total += chances[end + i - first]
         from_prior = rng.beta(prior, visits) if visits > 0.0 else 1.0
         for i in range(end, end + last - first):

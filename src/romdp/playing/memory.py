@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from romdp.core.compiled import kernel
 from romdp.core.stored import Stored
 from romdp.encoding.steps import UNKNOWN, Steps
 
@@ -15,6 +16,21 @@ _PENDING = 64  # last rows among which one may be acted on now: streams take tur
 
 NO_ACTION = -1
 """In place of an action: none was taken there yet."""
+
+
+@kernel
+def _find_waiting(
+    vectors: NDArray[Any], actions: NDArray[np.int64], first: int, end: int, vector: NDArray[Any]
+) -> int:
+    """Return the last of these rows that holds a vector and was not acted on yet, or -1."""
+    for row in range(end - 1, first - 1, -1):
+        if actions[row] == NO_ACTION:
+            j = 0
+            while j < vector.size and vectors[row, j] == vector[j]:
+                j += 1
+            if j == vector.size:
+                return row
+    return -1
 
 
 class Memory:
@@ -46,9 +62,9 @@ class Memory:
     def add(self, vector: NDArray[Any]) -> int:
         """Keep a vector and return its ticket; one that was met and not acted on has it already."""
         first = max(0, self.size - _PENDING)
-        for row in first + np.flatnonzero(self.actions[first : self.size] == NO_ACTION)[::-1]:
-            if np.array_equal(self.vectors[row], vector):
-                return int(self.tickets[row])
+        waiting = _find_waiting(self.vectors, self.actions, first, self.size, vector)
+        if waiting >= 0:
+            return int(self.tickets[waiting])
         if self.size == self.most:
             self._forget()
         if self.size == len(self.tickets):
@@ -103,6 +119,13 @@ class Memory:
         at = np.minimum(np.searchsorted(known, tickets), max(0, self.size - 1))
         found: NDArray[np.int64] = np.where((tickets >= 0) & (known[at] == tickets), at, -1)
         return found
+
+    def row(self, ticket: int) -> int:
+        """Return the row of one ticket, as `rows` does; an agent asks at every step."""
+        row = self.size - self.n_met + ticket  # the last rows have tickets in a row
+        if 0 <= row < self.size and self.tickets[row] == ticket:
+            return row
+        return int(self.rows(np.array([ticket]))[0])
 
     def steps(self, n_actions: int) -> tuple[Steps, NDArray[np.int64]]:
         """Return all steps that are kept, and their rows; those of an episode lie together."""

@@ -111,7 +111,7 @@ class VectorCodes(Codes):
 
     def _look_up(self, ticket: int) -> tuple[int, int, int]:
         if ticket != self._last[0]:
-            (row,) = self.memory.rows(np.array([ticket]))
+            row = self.memory.row(ticket)
             code = self._code(self.memory.vectors[row : row + 1])
             self._last = ticket, code, self.at_step(code, int(self.memory.ages[row]))
         return self._last
@@ -124,7 +124,7 @@ class VectorCodes(Codes):
 
     def set_age(self, ticket: int, age: int) -> None:
         """Say how many steps of the episode were over when a vector was met."""
-        (row,) = self.memory.rows(np.array([ticket]))
+        row = self.memory.row(ticket)
         if row >= 0 and self.memory.ages[row] != age:
             self.memory.ages[row] = age
             if ticket == self._last[0]:
@@ -137,12 +137,11 @@ class VectorCodes(Codes):
         assert self.decoder is not None
         if self.book is None:
             return int(self.decoder.predict(vector)[0])
-        space = self.decoder.encoding.map(vector)
-        nearest, distance = self.book.nearest(space)
-        full = self.book.n_codes == self.size
-        if full or self.book.covers(nearest, distance)[0]:
-            return int(nearest[0])
-        self.book = self.book.grown(space[0])
+        (place,) = self.decoder.encoding.map(vector)
+        nearest, inside = self.book.place(place)
+        if inside or self.book.n_codes == self.size:
+            return nearest
+        self.book = self.book.grown(place)
         return self.book.n_codes - 1
 
     def join(self, row: int, ticket: int) -> None:
@@ -154,14 +153,17 @@ class VectorCodes(Codes):
             space = self.decoder.encoding.map(self.memory.vectors[row : row + 1])
             self.book = self.book.joined(code, space[0])
 
-    def open_codes(self) -> None:
-        """Open codes for everything in memory that is far from all codes."""
-        if self.book is None or self.decoder is None:
-            return
+    def codes_in_memory(self) -> NDArray[np.int64]:
+        """Return `codes` of all that is kept, after opening some for what is far from all codes."""
         rows = self.memory.vectors[: self.memory.size]
-        space = self.decoder.encoding.map(rows)
-        far = space[~self.book.covers(*self.book.nearest(space))]
-        self.book = self.book.extended(far, self.size)
+        if self.book is not None and self.decoder is not None:
+            space = self.decoder.encoding.map(rows)
+            codes, distances = self.book.nearest(space)
+            far = space[~self.book.covers(codes, distances)]
+            if not len(far):
+                return codes
+            self.book = self.book.extended(far, self.size)
+        return self.codes(rows)
 
     @property
     def depend_on_step(self) -> bool:

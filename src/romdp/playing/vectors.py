@@ -110,7 +110,7 @@ class VectorState(AgentState):
     ) -> None:
         """Keep one step and count it."""
         memory = self.codes.memory
-        (row,) = memory.rows(np.array([observation]))
+        row = memory.row(observation)
         if row >= 0:
             memory.actions[row], memory.rewards[row] = action, reward
             memory.following[row] = next_observation
@@ -212,27 +212,16 @@ class VectorState(AgentState):
         """Count all that is kept under the present codes."""
         memory = self.codes.memory
         self._forget_counts()
-        self.codes.open_codes()
-        codes = np.append(self.codes.codes(memory.vectors[: memory.size]), -1)
+        codes = np.append(self.codes.codes_in_memory(), -1)
         shown_at = memory.rows(memory.restart[rows])
         if self.codes.stepwise is not None:  # only what was acted on is a code
             plain, codes = codes, np.full_like(codes, -1)
             for row in np.union1d(rows, shown_at[shown_at >= 0]).tolist():
                 codes[row] = self.codes.at_step(int(plain[row]), int(memory.ages[row]))
         after = steps.next_codes(codes[rows])
-        shown = codes[shown_at]
-        rewards = np.zeros(len(rows)) if steps.rewards is None else steps.rewards
-        for code, action, reward, following, restart in zip(
-            codes[rows].tolist(),
-            steps.actions.tolist(),
-            rewards.tolist(),
-            after.tolist(),
-            shown.tolist(),
-            strict=True,
-        ):
-            ended = following == ENDED
-            next_code = restart if ended else max(following, -1)
-            self.recorder.record(code, action, reward, next_code, ended)
+        ended = after == ENDED
+        following = np.where(ended, codes[shown_at], np.maximum(after, -1))
+        self.recorder.record_all(codes[rows], steps.actions, steps.rewards, following, ended)
 
     def _forget_counts(self) -> None:
         """Begin to count anew, with nothing grouped; the epoch is over."""
