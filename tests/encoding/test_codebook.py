@@ -51,6 +51,18 @@ def test_the_nearest_code_is_the_nearest_point():
     np.testing.assert_allclose(distances, squares.min(axis=1), atol=1e-9)
 
 
+def test_one_vector_is_placed_as_many_are():
+    rng = np.random.default_rng(1)
+    points, sizes = rng.standard_normal((7, 3)), np.arange(7.0)
+    book, vectors = Codebook(points, sizes, 0.5, 0.2), rng.standard_normal((50, 3))
+    codes, distances = book.nearest(vectors)
+    inside = book.covers(codes, distances)
+    assert [book.place(v) for v in vectors] == list(
+        zip(codes.tolist(), inside.tolist(), strict=True)
+    )
+    assert 0 < inside.sum() < 50
+
+
 def test_codes_that_are_apart_are_found_however_rare():
     rng = np.random.default_rng(0)
     chances = 0.8 ** np.arange(24)
@@ -83,7 +95,7 @@ def test_a_code_between_two_kinds_is_split():
     rng = np.random.default_rng(0)
     space = np.where(np.arange(60) < 30, 0.0, 8.0)[:, None] + rng.standard_normal((60, 40)) * 0.9
     between = Codebook(space.mean(axis=0)[None], np.array([60.0]), 40.0, 50.0)
-    halves = _split_wide(between, space, rng).nearest(space)[0]
+    halves = _split_wide(between, *between.nearest(space), space, rng).nearest(space)[0]
     assert len(set(halves[:30])) == len(set(halves[30:])) == 1
     assert halves[0] != halves[-1]
 

@@ -5,7 +5,9 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 import romdp
+from romdp.clustering.vectors import find_states
 from romdp.encoding import Encoder
+from romdp.encoding.views import learn_encoding
 
 
 def fitted(seen, **settings):
@@ -26,6 +28,24 @@ def test_the_view_is_chosen_by_what_it_predicts():
     assert encoding.view in ("white", "actions", "apart")
     assert encoding.scores[encoding.view][0] == max(mean for mean, _ in encoding.scores.values())
     assert encoding.scores["plain"][0] < 0.5 * encoding.scores[encoding.view][0]
+
+
+def test_codes_that_are_states_already_are_not_grouped_again():
+    steps, asked = chain(500).steps, []
+
+    def group(some, codes):
+        asked.append(some)
+        return np.arange(codes.max() + 1)
+
+    first = learn_encoding(steps, np.random.default_rng(0), group=group)
+    assert first.tells_states
+    assert asked
+    asked.clear()
+    again = learn_encoding(steps, np.random.default_rng(1), previous=first, group=group)
+    assert again.tells_states
+    assert not asked
+    decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(2), previous=again)
+    assert decoder.states.tolist() == list(range(decoder.encoding.n_codes))
 
 
 def test_it_has_the_manners_of_scikit_learn():

@@ -44,7 +44,8 @@ def find_states(
     encoder
         Learns codes; by default an `Encoder` as it is.
     previous
-        Codes that were learned before from fewer steps.
+        Codes that were learned before from fewer steps, by an agent. If codes lie apart, each is
+        a state to it, and none are grouped.
     """
 
     def quick(some: Steps, codes: Ints) -> Ints:
@@ -58,6 +59,9 @@ def find_states(
     if not encoding.is_signal:
         nothing = np.zeros(encoding.n_codes, np.int64)
         return StateDecoder(encoding, freeze(nothing), freeze(np.ones(len(nothing))), None, notes)
+    if previous is not None and encoding.tells_states:
+        each = np.arange(encoding.n_codes)
+        return StateDecoder(encoding, freeze(each), freeze(np.ones(len(each))), None, notes)
     codes, plain_steps = encoding.codes(steps.vectors), steps
     if encoding.stepwise:
         steps = steps.by_age

@@ -65,11 +65,8 @@ class Codebook:
     def nearest(self, vectors: Floats) -> tuple[Ints, Floats]:
         """Return the nearest code of each vector and its squared distance."""
         if len(vectors) == 1:  # an agent asks at every step
-            (vector,) = vectors
-            near = self._half_squares - self.points @ vector
-            (best,) = code = near.argmin(keepdims=True)
-            least = 2 * near[best] + vector @ vector
-            return code, np.array([max(least, 0.0)])
+            code, distance = self._nearest_of_one(vectors[0])
+            return np.array([code]), np.array([distance])
         codes, distances = np.empty(len(vectors), np.int64), np.empty(len(vectors))
         half = self._half_squares
         for start in range(0, len(vectors), _BLOCK):
@@ -80,6 +77,17 @@ class Codebook:
             least = 2 * near[np.arange(len(rows)), best] + (rows**2).sum(axis=1)
             distances[start : start + _BLOCK] = np.maximum(least, 0.0)
         return codes, distances
+
+    def _nearest_of_one(self, vector: Floats) -> tuple[int, float]:
+        near = self._half_squares - self.points @ vector
+        code = int(near.argmin())
+        return code, max(float(2 * near[code] + vector @ vector), 0.0)
+
+    def place(self, vector: Floats) -> tuple[int, bool]:
+        """Return the nearest code of one vector, and whether it belongs to it: see `covers`."""
+        code, distance = self._nearest_of_one(vector)
+        size = max(float(self.sizes[code]), 1.0)
+        return code, distance <= self.radius * (1 + 1 / size) + self.slack
 
     def covers(self, codes: Ints, distances: Floats) -> NDArray[np.bool_]:
         """Say which vectors belong to their nearest code."""
@@ -127,6 +135,8 @@ class Codebook:
                 if (settled & (gaps <= (self.radius + self.slack) * share)).any():
                     continue
             kept.append(code)
+        if len(kept) == self.n_codes:
+            return self
         which = np.sort(np.array(kept))
         return replace(self, points=self.points[which], sizes=self.sizes[which])
 
@@ -144,15 +154,20 @@ def k_means(vectors: Floats, n_codes: int, rng: np.random.Generator) -> Codebook
         reassignment_ratio=0.0,
     ).fit(vectors)
     points = np.asarray(found.cluster_centers_, np.float64)
-    return _tidy(Codebook(points, np.ones(len(points))), vectors)
+    return _tidy(Codebook(points, np.ones(len(points))), vectors)[0]
 
 
-def _tidy(codebook: Codebook, vectors: Floats) -> Codebook:
-    """Leave out codes without vectors and count the others."""
-    sizes = np.bincount(codebook.nearest(vectors)[0], minlength=codebook.n_codes)
+def _tidy(codebook: Codebook, vectors: Floats) -> tuple[Codebook, Ints, Floats]:
+    """Leave out codes without vectors and count the others.
+
+    Also returns the code of each vector and its squared distance.
+    """
+    codes, distances = codebook.nearest(vectors)
+    sizes = np.bincount(codes, minlength=codebook.n_codes)
     kept = sizes > 0
-    points = codebook.points[kept]
-    return replace(codebook, points=freeze(points), sizes=freeze(sizes[kept].astype(np.float64)))
+    points, counts = codebook.points[kept], sizes[kept].astype(np.float64)
+    tidy = replace(codebook, points=freeze(points), sizes=freeze(counts))
+    return tidy, (np.cumsum(kept) - 1)[codes], distances
 
 
 @kernel
@@ -167,17 +182,19 @@ def lead(
     n, d = vectors.shape
     points, sizes = np.zeros((most, d)), np.zeros(most)
     codes = np.zeros(n, np.int64)
-    n_codes = 0
+    after = np.zeros(most, np.int64)  # what followed each code last, a good guess of what does now
+    n_codes, last = 0, 0
     for t in range(n):
         best, least = -1, np.inf
-        for k in range(n_codes):
+        for i in range(-min(n_codes, 1), n_codes):
+            k = after[last] if i < 0 else i
             distance = 0.0
             for j in range(d):
                 gap = vectors[t, j] - points[k, j]
                 distance += gap * gap
                 if distance > least:
                     break
-            if distance < least:
+            if distance < least or (distance == least and k < best):
                 best, least = k, distance
         if best < 0 or least > radius * (1 + 1 / sizes[best]) + slack:
             if n_codes == most:
@@ -185,19 +202,24 @@ def lead(
             for j in range(d):
                 points[n_codes, j] = vectors[t, j]
             sizes[n_codes] = 1.0
-            codes[t] = n_codes
+            best = n_codes
             n_codes += 1
         else:
             sizes[best] += 1.0
-            codes[t] = best
             for j in range(d):
                 points[best, j] += (vectors[t, j] - points[best, j]) / sizes[best]
+        codes[t] = after[last] = best
+        last = best
     return points, sizes, codes, n_codes
 
 
 def whiten_within(vectors: Floats, codes: Ints) -> Floats:
     """Return the matrix after which vectors have covariance one around the means of their codes."""
-    values, axes = np.linalg.eigh(_covariance_within(vectors, codes))
+    return _whitening(_covariance_within(vectors, codes))
+
+
+def _whitening(covariance: Floats) -> Floats:
+    values, axes = np.linalg.eigh(covariance)
     matrix: Floats = axes / np.sqrt(np.maximum(values, _STILL))
     return matrix
 
@@ -256,7 +278,7 @@ def codes_apart(
         return None
     best = min(found, key=lambda one: one.cost)
     for _ in range(_POLISH):
-        matrix = whiten_within(vectors, best.codes)
+        matrix = _whitening(best.within)
         again = _try_space(vectors, sample, matrix, *_expected_reach(matrix.shape[1]), rng)
         if again is None or again.cost > best.cost + _SLIGHT:
             break
@@ -266,11 +288,11 @@ def codes_apart(
 
 @dataclass(frozen=True, eq=False)
 class _Apart:
-    """Codes that lie apart: the space, the codes of all vectors, and their cost."""
+    """Codes that lie apart: the space, the covariance around them, and their cost."""
 
     matrix: Floats
     book: Codebook
-    codes: Ints
+    within: Floats
     cost: float
 
 
@@ -291,22 +313,27 @@ def _try_space(
     if n_codes == _MOST_APART:
         return None
     book = Codebook(points[:n_codes], sizes[:n_codes], reach.radius, reach.slack)
-    book = _split_wide(_tidy(book, space), space, rng)
-    book = _tidy(book.without_fragments(), space)
-    codes = book.nearest(space)[0]
+    book, codes, distances = _tidy(book, space)
+    changed = _split_wide(book, codes, distances, space, rng).without_fragments()
+    if changed is not book:
+        book, codes, _ = _tidy(changed, space)
     if np.count_nonzero(np.bincount(codes) == 1) > _LONELY * len(codes):
         return None
-    return _Apart(matrix, book, codes, _cost(vectors, codes))
+    within = _covariance_within(vectors, codes)
+    return _Apart(matrix, book, within, _cost(within, codes))
 
 
-def _split_wide(book: Codebook, space: Floats, rng: np.random.Generator) -> Codebook:
+def _split_wide(
+    book: Codebook, codes: Ints, distances: Floats, space: Floats, rng: np.random.Generator
+) -> Codebook:
     """Split codes in two whose vectors spread more than those of others.
 
     Codes begin with a single vector, and where the first two were of different kinds, their mean
     lies between the kinds and keeps both.
     """
-    for _ in range(_POLISH):
-        codes, distances = book.nearest(space)
+    for round_ in range(_POLISH):
+        if round_:
+            codes, distances = book.nearest(space)
         sizes = np.bincount(codes, minlength=book.n_codes)
         spread = np.bincount(codes, distances, book.n_codes) / np.maximum(sizes - 1, 1)
         wide = np.flatnonzero((sizes >= 2 * _SEVERAL) & (spread > _WIDE * book.radius))
@@ -320,8 +347,8 @@ def _split_wide(book: Codebook, space: Floats, rng: np.random.Generator) -> Code
     return book
 
 
-def _cost(vectors: Floats, codes: Ints) -> float:
-    """Return what it takes to describe the vectors by these codes, relative to other codes.
+def _cost(within: Floats, codes: Ints) -> float:
+    """Return what it takes to describe vectors by codes with this covariance, relative to others.
 
     Twice the negative log likelihood of normal vectors with the same covariance around every code,
     and a penalty for every mean, per vector (AIC: a heavier one would join codes of few vectors,
@@ -330,9 +357,8 @@ def _cost(vectors: Floats, codes: Ints) -> float:
     """
     sizes = np.bincount(codes)
     n, n_codes = sizes[sizes > 1].sum(), np.count_nonzero(sizes > 1)
-    spread = np.linalg.eigvalsh(_covariance_within(vectors, codes))
-    volume = np.log(np.maximum(spread, _STILL)).sum()
-    return float(volume + 2 * n_codes * vectors.shape[1] / max(n, 1))
+    volume = np.log(np.maximum(np.linalg.eigvalsh(within), _STILL)).sum()
+    return float(volume + 2 * n_codes * len(within) / max(n, 1))
 
 
 def _expected_reach(size: int) -> tuple[float, float]:

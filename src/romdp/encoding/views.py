@@ -245,13 +245,14 @@ def count_moments(
     return moments
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
-    """A view with its codebook, and how it scores."""
+    """A view with its codebook, the codes of the rows it is judged on, and how it scores."""
 
     name: str
     map: LinearMap
     codebook: Codebook
+    codes: Ints
     score: Score
     stepwise: bool
 
@@ -295,7 +296,7 @@ def learn_encoding(
     white = whitening(moments)
     found = action_directions(moments, white)
     candidates = _candidates(steps, rng, first, moments, white, found, views, n_codes, previous)
-    if group is not None:
+    if group is not None and not _still_tell_states(candidates, previous):
         stepwise = previous is not None and previous.stepwise
         candidates = _score_groups(candidates, steps.last(_SCORED), group, stepwise)
     in_use = previous is not None and previous.view == "apart"
@@ -322,6 +323,18 @@ def learn_encoding(
     )
 
 
+def _still_tell_states(candidates: list[Candidate], previous: Encoding | None) -> bool:
+    """Whether codes that were states still are, whatever the groups of other codes predict.
+
+    As `_choose` decides, groups would have to predict three times as well as the best codes do to
+    change that. To find them takes longer than all else.
+    """
+    if previous is None or not previous.tells_states:
+        return False
+    enough = _PARTLY_AS_GOOD[0] * max(candidate.score.mean for candidate in candidates)
+    return any(c.name == "apart" and not c.stepwise and c.score.mean > enough for c in candidates)
+
+
 def _score_groups(
     candidates: list[Candidate],
     steps: Steps,
@@ -336,9 +349,7 @@ def _score_groups(
     for candidate in candidates:
         if candidate.score.mean < _HOPELESS * most and candidate.name != "apart":
             continue
-        codes = np.concatenate(
-            [candidate.codebook.nearest(candidate.map(rows))[0] for rows in cut(steps.vectors)]
-        )
+        codes = candidate.codes
         groups = group(steps.by_age if candidate.stepwise else steps, codes)[codes]
         mark, stepwise = score_with_age(groups, steps, in_use)
         apart = candidate.name == "apart" and candidate.score.mean > mark.mean
@@ -406,13 +417,11 @@ def _candidates(
     rows = steps.vectors[sample].astype(np.float64)
     part = steps.last(_SCORED)
     tried: list[Candidate] = []
-    fragments: list[Ints] = []
 
     def judge(name: str, linear: LinearMap, book: Codebook) -> None:
         codes = np.concatenate([book.nearest(linear(some))[0] for some in cut(part.vectors)])
         in_use = previous is not None and previous.stepwise
-        tried.append(Candidate(name, linear, book, *score_with_age(codes, part, in_use)))
-        fragments.append(codes)
+        tried.append(Candidate(name, linear, book, codes, *score_with_age(codes, part, in_use)))
 
     for name, inner in maps.items():
         if name in views and inner.matrix.any():
@@ -422,11 +431,11 @@ def _candidates(
         linear = _after(first, white)
         everything = linear(part.vectors.astype(np.float64))
         before: Floats | None = None
+        starts = tried
         if previous is not None and previous.view == "apart":
             before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
-            best = max(range(len(tried)), key=lambda i: tried[i].score.mean, default=0)
-            fragments = fragments[best : best + 1]  # what was found goes on: one start more will do
-        found_apart = codes_apart(everything, rng, tuple(fragments), before)
+            starts = sorted(tried, key=lambda c: -c.score.mean)[:1]  # one start more will do
+        found_apart = codes_apart(everything, rng, [start.codes for start in starts], before)
         if found_apart is not None:
             matrix, book = found_apart
             judge("apart", _after(first, white.then(matrix)), book)
