@@ -43,6 +43,7 @@ _HOPELESS = 0.3  # share of the best score of codes, below which codes are not g
 _AS_GOOD = 1.0  # standard errors between views that predict equally well
 _ALMOST_AS_GOOD = 2.0  # standard errors that codes apart may predict worse
 _PARTLY_AS_GOOD = 0.3, 0.1  # or share of the score: at first, and once they are in use
+_SAFELY_AS_GOOD = 0.5  # share of the best codes' score: codes in use then stay, whatever groups say
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
@@ -326,12 +327,12 @@ def learn_encoding(
 def _still_tell_states(candidates: list[Candidate], previous: Encoding | None) -> bool:
     """Whether codes that were states still are, whatever the groups of other codes predict.
 
-    As `_choose` decides, groups would have to predict three times as well as the best codes do to
-    change that. To find them takes longer than all else.
+    As `_choose` decides, groups would have to predict five times as well as the best codes do to
+    change that; two to three times is usual. To find them takes longer than all else.
     """
     if previous is None or not previous.tells_states:
         return False
-    enough = _PARTLY_AS_GOOD[0] * max(candidate.score.mean for candidate in candidates)
+    enough = _SAFELY_AS_GOOD * max(candidate.score.mean for candidate in candidates)
     return any(c.name == "apart" and not c.stepwise and c.score.mean > enough for c in candidates)
 
 
