@@ -281,3 +281,27 @@ def test_an_end_tells_states_apart_and_a_restart_does_not():
     assert Likelihood(n_states=2).fit(counts, rng()).partition == truth
     found = Likelihood().regroup(Evidence(counts), Partition.unseen(20), rng())
     assert found == truth
+
+
+def ladders(each, n_rungs=18, n_ladders=10):
+    """Count games like blackjack: climb a few rungs of a ladder, or stop and win or lose."""
+    draws, n = rng(), n_rungs * n_ladders + 1  # the last one is the end
+    moves, wins = np.zeros((n, 2, n), np.int64), np.zeros((n, 2))
+    for place in range(n - 1):
+        rung, ladder = divmod(place, n_ladders)
+        for higher in rung + draws.integers(1, 11, each):
+            moves[place, 1, higher * n_ladders + ladder if higher < n_rungs else n - 1] += 1
+        moves[place, 0, n - 1] = each
+        wins[place, 0] = draws.binomial(each, rung / n_rungs * (1.0 - 0.05 * ladder))
+    return Counts(moves.sum(axis=2), moves, wins, wins)
+
+
+def test_many_groups_that_mix_states_are_left():
+    """From groups of two rungs no single split pays; merging single observations scores higher."""
+    counts = ladders(200)
+    place = np.arange(counts.n_observations - 1)
+    two_rungs = Partition(np.append(place // 20 * 10 + place % 10, 90))
+    found = Likelihood().regroup(Evidence(counts), two_rungs, rng())
+    search = Likelihood()._search(counts, rng(), quick=True)
+    stuck = search.polish(search.warm(two_rungs.labels))
+    assert search.warm(found.labels).score > stuck.score + 100.0

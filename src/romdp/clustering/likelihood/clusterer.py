@@ -166,8 +166,9 @@ class Likelihood:
         """Group the observations, starting from the grouping so far and from spectral groups.
 
         The better of the two results is returned, so groups may split again. Where groups are many
-        the grouping so far is improved for a while, and no other start is tried, unless one single
-        group is better than what comes out.
+        the grouping so far is improved for a while, and the only other start that is tried is a
+        group for each of up to 600 observations, unless one single group is better than what comes
+        out.
         """
         counts = evidence.counts
         _check_start(previous, counts)
@@ -188,7 +189,10 @@ class Likelihood:
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
         if search.is_short(kept):
-            best = search.polish(self._or_alone(search, kept), _FEW_ROUNDS)
+            better = self._or_alone(search, kept)
+            best = search.polish(better, _FEW_ROUNDS)
+            if better is kept and (alone := self._alone(search)) is not None:
+                best = _better(best, search.polish(alone, _FEW_ROUNDS))
         else:
             improved = search.polish(kept)
             best = self._or_alone(search, improved)
@@ -307,18 +311,21 @@ class Likelihood:
         assert best is not None
         return best
 
-    def _or_alone(self, search: Search, best: Grouping) -> Grouping:
-        """Compare with a group for each observation, as a place to merge from.
+    def _alone(self, search: Search) -> Grouping | None:
+        """Make a group for each observation, as a place to merge from, if there are few enough.
 
-        Where moves are certain and each state has one observation, groups that mix states are a
-        trap: seen from there, no single split is worth its price.
+        Groups that mix states can be a trap: seen from there, no single split is worth its price.
         """
-        if self.n_states is None and len(search.seen) <= min(_MOST_ALONE, self.max_groups):
-            alone = search.warm(np.arange(search.links.n_observations))
-            certain = alone.rule.alpha * alone.n_groups < _CERTAIN
-            if certain and alone.score > best.score:
-                return alone
-        return best
+        if self.n_states is not None or len(search.seen) > min(_MOST_ALONE, self.max_groups):
+            return None
+        return search.warm(np.arange(search.links.n_observations))
+
+    def _or_alone(self, search: Search, best: Grouping) -> Grouping:
+        """Begin with a group for each observation where moves are certain and it is better."""
+        alone = self._alone(search)
+        if alone is None or alone.score <= best.score:
+            return best
+        return alone if alone.rule.alpha * alone.n_groups < _CERTAIN else best
 
     def _choose_by_evidence(
         self, search: Search, counts: Counts, best: Grouping, kept: Grouping | None = None
