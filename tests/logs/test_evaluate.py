@@ -323,3 +323,21 @@ def test_the_direct_method_does_not_shrink_what_a_chosen_policy_earns():
     assert on_states.low < truth < on_states.high
     # Observations lead to many places that were not seen yet, and these are taken for average.
     assert on_observations.value == pytest.approx(truth, abs=0.04)
+
+
+def test_a_rare_action_is_judged_by_what_it_did_itself():
+    """One of ten ways leads to the prize nine times in ten, the others one time in ten."""
+    rng, n = np.random.default_rng(0), 3_000
+    way = np.where(rng.random(n) < 0.01, 9, rng.integers(0, 9, n))
+    good = rng.random(n) < np.where(way == 9, 0.9, 0.1)
+    log = {
+        "place": np.stack([np.zeros(n, int), 1 + good], axis=1).ravel(),
+        "way": np.stack([way, np.zeros(n, int)], axis=1).ravel(),
+        "paid": np.stack([np.zeros(n), good], axis=1).ravel(),
+        "walk": np.repeat(np.arange(n), 2),
+        "over": np.tile([False, True], n),
+    }
+    found = evaluate(log, np.array([9, 0, 0]), "place", "way", "paid", "walk", terminated="over")
+    direct = by_name(found, "observations")["direct"]
+    assert direct.value == pytest.approx(good[way == 9].mean(), abs=0.02)
+    assert direct.low < 0.9 < direct.high

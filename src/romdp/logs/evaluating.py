@@ -158,7 +158,9 @@ def evaluate(
     -----
     Intervals are Student's t over episodes for the two means (per-decision and doubly robust), the
     bootstrap over episodes for weighted importance sampling, and for the direct method what draws
-    of the world say, which count doubt about the states, too. All steps are kept in memory.
+    of the world say, which count doubt about the states, too. In these a pair does what it was seen
+    to do, however rarely: what other actions of its state did is no guide to a policy that was
+    chosen because its own are better. All steps are kept in memory.
 
     Examples
     --------

@@ -180,9 +180,10 @@ class Draws:
     certainty
         The probability of each observation's state, as far as the method tells.
     borrow
-        Whether mean rewards of pairs are drawn towards those of their states. That is right where
-        a policy is sought. Where one is given, it was chosen for pairs that pay well, and these
-        would seem to pay less than they do.
+        Whether pairs are taken to pay, and to lead to, what other actions of their states do, the
+        more so the less they were tried. That is right where a policy is sought. Where one is
+        given, it was chosen for pairs that do well, and these would seem to do less well than they
+        do.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class Draws:
             rewards,
             member @ self.starts,
             origin,
-            Surprises(moved, ended, fitted),
+            Surprises(moved, ended, fitted, borrow=self.borrow),
         )
 
     def _world(self, found: _Grouped, rng: np.random.Generator | None) -> World:
@@ -325,7 +326,7 @@ class Draws:
             total = number * mean + np.sqrt(noise * number) * rng.standard_normal(mean.shape)
             spread = noise * np.maximum(0.0, number - 1)
             rewards.append([number, total, total**2 / np.maximum(number, 1.0) + spread])
-        surprises = Surprises(moved, ended, found.surprises)
+        surprises = Surprises(moved, ended, found.surprises, borrow=self.borrow)
         again = found._replace(moved=moved, ended=ended, rewards=rewards, surprises=surprises)
         return replace(self._world(again, None), starts=world.starts, strange=world.strange)
 

@@ -25,6 +25,8 @@ class Surprises:
         Where the pairs led (sparse, one row per pair) and how often each ended an episode.
     fitted
         Surprises of nearly the same pairs, whose weights are taken over.
+    borrow
+        Whether what the other actions of a state led to counts, too; see `Draws`.
 
     Notes
     -----
@@ -34,7 +36,14 @@ class Surprises:
     the same state led to counts, too, with the weight under which the pairs are most probable.
     """
 
-    def __init__(self, moved: Any, ended: Floats, fitted: "Surprises | None" = None) -> None:
+    def __init__(
+        self,
+        moved: Any,
+        ended: Floats,
+        fitted: "Surprises | None" = None,
+        *,
+        borrow: bool = True,
+    ) -> None:
         n_states = moved.shape[1]
         n_actions = moved.shape[0] // n_states
         last = scipy.sparse.csr_array(ended.reshape(-1, 1))
@@ -46,11 +55,16 @@ class Surprises:
         self.news: Floats = _weights_of_news(outcomes, tries) if fitted is None else fitted.news
         known = np.log(np.maximum(tries[self._rows], 1.0))
         self._weights = np.exp(np.interp(known, np.log(_TRIED), self.news))
-        law = _laws_of_neighbours(outcomes, tries, n_actions)
-        self.likeness: float = (
-            _likeness(outcomes, tries, law, self._everywhere) if fitted is None else fitted.likeness
-        )
-        self.expected: Any = scipy.sparse.csr_array(outcomes + law * self.likeness)
+        self.likeness = 0.0
+        self.expected: Any = outcomes
+        if borrow:
+            law = _laws_of_neighbours(outcomes, tries, n_actions)
+            self.likeness = (
+                _likeness(outcomes, tries, law, self._everywhere)
+                if fitted is None
+                else fitted.likeness
+            )
+            self.expected = scipy.sparse.csr_array(outcomes + law * self.likeness)
         if n_states <= _SMALL:
             self.expected = self.expected.toarray()
 
