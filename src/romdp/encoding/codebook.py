@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,15 +87,16 @@ class Codebook:
     def place(self, vector: Floats) -> tuple[int, bool]:
         """Return the nearest code of one vector, and whether it belongs to it: see `covers`."""
         code, distance = self._nearest_of_one(vector)
-        size = max(float(self.sizes[code]), 1.0)
-        return code, distance <= self.radius * (1 + 1 / size) + self.slack
+        return code, bool(distance <= self._reach(self.sizes[code]))
 
     def covers(self, codes: Ints, distances: Floats) -> NDArray[np.bool_]:
         """Say which vectors belong to their nearest code."""
-        inside: NDArray[np.bool_] = distances <= (
-            self.radius * (1 + 1 / np.maximum(self.sizes[codes], 1)) + self.slack
-        )
+        inside: NDArray[np.bool_] = distances <= self._reach(self.sizes[codes])
         return inside
+
+    def _reach(self, sizes: Any) -> Any:
+        """Return how far the vectors of codes of such sizes may be, squared."""
+        return self.radius * (1 + 1 / np.maximum(sizes, 1)) + self.slack
 
     def grown(self, vector: Floats) -> "Codebook":
         """Return a codebook with one code more, which no vector has joined yet."""

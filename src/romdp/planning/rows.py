@@ -25,7 +25,7 @@ class SparseRows(NamedTuple):
 
     indptr: NDArray[np.integer]
     indices: NDArray[np.integer]
-    data: Floats
+    data: NDArray[Any]
 
 
 def discounted_iteration(

@@ -25,6 +25,7 @@ from romdp.planning.backup import (
     widen,
 )
 from romdp.planning.bounds import chance_radii, ends
+from romdp.planning.rows import SparseRows
 
 
 class Lists(NamedTuple):
@@ -35,24 +36,16 @@ class Lists(NamedTuple):
     chances: Floats
 
 
-class Rows(NamedTuple):
-    """A sparse array by rows, as SciPy keeps it."""
-
-    starts: NDArray[np.integer]
-    columns: NDArray[np.integer]
-    weights: NDArray[np.generic]
-
-
 @kernel
 def arrange(
-    matrix: Rows, known: NDArray[np.bool_], n_states: int
+    matrix: SparseRows, known: NDArray[np.bool_], n_states: int
 ) -> tuple[Lists, Integers, Floats, int]:
     """Turn the known rows into lists by arrival state, each row divided by its total.
 
     Returns the lists, the pair of each row, the totals of all pairs (zero if not known) and the
     first pair whose weights are not finite or negative, or -1.
     """
-    heads, columns, weights = matrix.starts, matrix.columns, matrix.weights
+    heads, columns, weights = matrix.indptr, matrix.indices, matrix.data
     totals = np.zeros(known.size)
     pairs = np.empty(known.size, np.int64)
     starts = np.zeros(n_states + 1, np.int64)
@@ -308,7 +301,7 @@ class SparseArrivals(Arrivals):
     def __init__(self, weights: Any, known: NDArray[np.bool_]) -> None:
         self.shape = known.shape[0], known.shape[1]
         matrix = canonical(scipy.sparse.csr_array(weights))
-        rows = Rows(matrix.indptr, matrix.indices, matrix.data)
+        rows = SparseRows(matrix.indptr, matrix.indices, matrix.data)
         self._lists, self._pairs, totals, bad = arrange(rows, known.reshape(-1), matrix.shape[1])
         if bad >= 0:
             self._refuse(bad, matrix.data[matrix.indptr[bad] : matrix.indptr[bad + 1]])

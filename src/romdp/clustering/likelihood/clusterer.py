@@ -188,15 +188,16 @@ class Likelihood:
         if (known < 0).all() or (len(known) > LARGE and len(np.unique(known)) == len(known)):
             return Partition(self._spectral_starts(search, [self._first_size()]).labels)
         kept = search.climb(search.warm(previous.labels))
+        alone = self._alone(search)
         if search.is_short(kept):
-            better = self._or_alone(search, kept)
-            best = search.polish(better, _FEW_ROUNDS)
-            if better is kept and (alone := self._alone(search)) is not None:
+            chosen = _or_alone(kept, alone)
+            best = search.polish(chosen, _FEW_ROUNDS)
+            if chosen is kept and alone is not None:
                 best = _better(best, search.polish(alone, _FEW_ROUNDS))
         else:
             improved = search.polish(kept)
-            best = self._or_alone(search, improved)
-            best = improved if best is improved else search.polish(best)
+            chosen = _or_alone(improved, alone)
+            best = improved if chosen is improved else search.polish(chosen)
         if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
@@ -320,13 +321,6 @@ class Likelihood:
             return None
         return search.warm(np.arange(search.links.n_observations))
 
-    def _or_alone(self, search: Search, best: Grouping) -> Grouping:
-        """Begin with a group for each observation where moves are certain and it is better."""
-        alone = self._alone(search)
-        if alone is None or alone.score <= best.score:
-            return best
-        return alone if alone.rule.alpha * alone.n_groups < _CERTAIN else best
-
     def _choose_by_evidence(
         self, search: Search, counts: Counts, best: Grouping, kept: Grouping | None = None
     ) -> Grouping:
@@ -422,6 +416,13 @@ def _warn(argument: str, remedy: str) -> None:
 
 def _better(first: Grouping, second: Grouping) -> Grouping:
     return second if second.score > first.score else first
+
+
+def _or_alone(best: Grouping, alone: Grouping | None) -> Grouping:
+    """Choose a group for each observation where moves are certain and it is better."""
+    if alone is None or alone.score <= best.score:
+        return best
+    return alone if alone.rule.alpha * alone.n_groups < _CERTAIN else best
 
 
 def _with_end(counts: Counts) -> Counts:
