@@ -178,8 +178,8 @@ class AgentState:
         counts, planner = self._count(self.partition), self._planner()
         if not isinstance(planner, Posterior):
             return mean_plan(counts, self.goal)
-        rewards, weight = planner.mean_rewards(counts), planner.prior_weight(counts)
-        return mean_plan(counts, self.goal, rewards=rewards, weight=weight)
+        rewards, weights = planner.mean_rewards(counts), planner.prior_weights(counts)
+        return mean_plan(counts, self.goal, rewards=rewards, weights=weights)
 
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""

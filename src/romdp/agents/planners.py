@@ -14,7 +14,7 @@ from romdp.exact.objectives import AVERAGE, Objective, ObjectiveLike, parse_opti
 from romdp.planning import MAX_SWEEPS, Plan, value_iteration
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.iteration import outcomes, precision_at
-from romdp.planning.priors import RewardPrior, learn_weight
+from romdp.planning.priors import MovePrior, RewardPrior
 from romdp.planning.promises import promising_plan
 from romdp.planning.rows import discounted_iteration
 from romdp.planning.sampling import counted_share, draw_dense, draw_sparse
@@ -91,9 +91,9 @@ class Posterior:
     """Draw one world from the posterior and solve it (Thompson sampling, PSRL).
 
     A pair's transition law has a Dirichlet prior of total weight ``prior``, shared evenly by
-    the groups. By default the weight is learned from how often pairs led to somewhere new, and the
-    prior of rewards from the rewards of all pairs (`romdp.planning.priors`), which may then be any
-    numbers.
+    the groups. By default it is learned which share of the pairs are certain, and from how often the
+    others led to somewhere new their weight; and the prior of rewards from the rewards of all pairs,
+    which may then be any numbers (`romdp.planning.priors`).
 
     The fixed priors are for rewards in [0, 1]: with ``rewards="beta"`` a mean reward has the prior
     Beta(1, 1), which counts a reward r as r of a success; with ``rewards="normal"`` it has the
@@ -199,12 +199,12 @@ class Posterior:
             return RewardPrior.learn(counts, goal_of(self).zero_reward).means(counts)
         return counts.reward_means
 
-    def prior_weight(self, counts: Counts) -> float:
-        """Return the weight of the prior of a pair's transitions."""
-        return self._weight(outcomes(counts, goal_of(self)))
-
-    def _weight(self, moves: Any) -> float:
-        return learn_weight(moves) if self.prior is None else self.prior
+    def prior_weights(self, counts: Counts) -> NDArray[np.float64]:
+        """Return the weight of the prior of the transitions of every pair, one after the other."""
+        if self.prior is not None:
+            return np.full(counts.visits.size, self.prior)
+        moves = outcomes(counts, goal_of(self))
+        return MovePrior.learn(moves).mean_weights(moves)
 
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
@@ -221,11 +221,14 @@ class Posterior:
     def _draw_laws(
         self, moves: Any, visits: NDArray[np.int64], rng: np.random.Generator, t: int
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
-        weight = self._weight(moves)
-        share = counted_share(visits, self.floor * min(1.0, weight) * log(t))
+        weights = np.full(visits.size, self.prior)
+        if self.prior is None:
+            weights = MovePrior.learn(moves).draw_weights(moves, rng)
+        enough = self.floor * log(t) * np.minimum(1.0, weights)
+        share = counted_share(visits.ravel(), enough)
         if isinstance(moves, np.ndarray):
-            return draw_dense(moves * share[..., None], weight, rng)
-        return draw_sparse(moves, weight, rng, share.ravel())
+            return draw_dense(moves * share.reshape(*visits.shape, 1), weights, rng)
+        return draw_sparse(moves, weights, rng, share)
 
     def draw_rewards(
         self, counts: Counts, rng: np.random.Generator, t: int = 1

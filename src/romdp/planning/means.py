@@ -25,7 +25,7 @@ def mean_plan(
     objective: Objective = AVERAGE,
     start: NDArray[np.float64] | None = None,
     rewards: NDArray[np.float64] | None = None,
-    weight: float = 0.0,
+    weights: Floats | None = None,
 ) -> Plan:
     """Plan as if the mean of what is believed were the truth.
 
@@ -43,7 +43,7 @@ def mean_plan(
         Values of an earlier plan.
     rewards : shape (n_states, n_actions), optional
         The mean rewards, instead of those of the counts.
-    weight
+    weights : shape (n_states * n_actions,), optional
         Weight of the Dirichlet prior of each pair, shared evenly by all places: what was seen once
         is not certain yet, and where falling ends all, an action that went well once is not the
         best one. Under the average and under a horizon, worlds of more than four million entries
@@ -80,7 +80,8 @@ def mean_plan(
     if not objective.is_average:
         largest = float(np.abs(expected - objective.zero_reward).max())
         precision = max(_EXACT * (1.0 - objective.rate) * largest, 1e-12)
-    if weight > 0.0 and not objective.is_average and objective.horizon is None:
+    weight = None if weights is None else weights[source]
+    if weight is not None and not objective.is_average and objective.horizon is None:
         n = np.asarray(laws.sum(axis=1), np.float64).ravel()
         seen = scipy.sparse.csr_array(
             (laws.data / np.repeat(n + weight, np.diff(laws.indptr)), laws.indices, laws.indptr),
@@ -95,8 +96,8 @@ def mean_plan(
             max_sweeps=_MAX_SWEEPS,
             anywhere=weight / (n + weight),
         )
-    if weight > 0.0 and np.prod(laws.shape) < _LARGE:
-        laws = (laws.toarray() + weight / laws.shape[1]).reshape(n_states, n_actions, -1)
+    if weight is not None and np.prod(laws.shape) < _LARGE:
+        laws = (laws.toarray() + weight[:, None] / laws.shape[1]).reshape(n_states, n_actions, -1)
     return value_iteration(
         laws,
         expected.reshape(n_states, n_actions),

@@ -2,15 +2,16 @@
 
 Three things are learned. The *noise* of rewards: rewards that never vary are known after a try or
 two. The *spread* of mean rewards over the pairs: what a pair may pay that was never tried. The
-*weight* of the Dirichlet prior of transitions: how likely a pair is to lead where it never led.
+*moves* of pairs: which share of them is certain, and how likely the others are to lead where they
+never led.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
+from scipy.special import gammaln, psi
 
 from romdp.data.counts import Counts
 from romdp.planning.backup import Floats
@@ -18,6 +19,11 @@ from romdp.planning.sampling import counted_share
 
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 4.0  # of the Dirichlet prior of a pair
 _FIRST_WEIGHT = 0.1  # as long as no pair was tried twice
+_CERTAIN = 1e-4  # weight of the prior of a pair whose moves are certain
+_EACH_KIND = (
+    0.5  # pairs of either kind, certain or not, that are assumed beside those that were seen
+)
+_ROUNDS = 12  # of learning the share of certain pairs, and of halving what the weight may be
 _OWN_NOISE = 2.0  # visits after which a pair's own noise counts as much as that of all pairs
 _LEAST_BETA, _MOST_BETA = 0.05, 2.0  # weight of the prior of a reward that is 0 or 1
 _CURIOUS = 0.01  # what a first try is worth, in spreads of the rewards
@@ -183,36 +189,100 @@ def _within(n: Floats, sums: Floats, squares: Floats) -> Floats:
     return np.where(inside > 1e-9 * squares, inside, 0.0)
 
 
-def learn_weight(moves: "NDArray[np.int64] | Any") -> float:
-    """Learn the weight of the Dirichlet prior from how often pairs led to somewhere new.
+@dataclass(frozen=True)
+class MovePrior:
+    """What the moves of all pairs say about each of them.
 
-    A pair of prior weight w that was tried i times leads to a place where it never led with chance
-    w / (w + i), if places are many. The weight is the one under which the number of such surprises
-    after the first try of each pair is what it was.
+    Some pairs are certain: they always lead to the same place. The law of any other has a Dirichlet
+    prior. One weight for both kinds would not do: in a room with a few doors that open by chance,
+    a pair that has led to the same place twenty times would still be drawn as leading elsewhere now
+    and then, and of thousands of such pairs some always promise a short cut.
 
-    Examples
-    --------
-    >>> learn_weight(np.eye(4, dtype=int)[:, None, :] * 30) < 0.05
-    True
-    >>> learn_weight(np.full((4, 1, 4), 9)) > 0.5
-    True
+    Attributes
+    ----------
+    certain
+        The share of pairs that are certain.
+    weight
+        Weight of the Dirichlet prior of the others.
     """
+
+    certain: float
+    weight: float
+
+    @classmethod
+    def learn(cls, moves: "NDArray[np.int64] | Any") -> "MovePrior":
+        """Learn from how often pairs that were tried again led to somewhere new.
+
+        A pair of prior weight w that was tried i times leads to a place where it never led with
+        chance w / (w + i), if places are many. By turns, the weight is the one under which
+        the number of such surprises is what it was, and the share of certain pairs is what is to be
+        expected under that weight of those that never surprised (expectation maximisation).
+
+        Parameters
+        ----------
+        moves : shape (n_states, n_actions, n_places) or sparse rows
+            How often each pair led where.
+
+        Examples
+        --------
+        >>> MovePrior.learn(np.eye(4, dtype=int)[:, None, :] * 30).certain > 0.8
+        True
+        >>> prior = MovePrior.learn(np.full((4, 1, 4), 9))
+        >>> prior.certain < 0.2, prior.weight > 0.5
+        (True, True)
+        """
+        n, kinds = _tries(moves)
+        again = n > 1
+        steady, often = np.unique(n[again & (kinds == 1)], return_counts=True)
+        varied, times = np.unique(n[again & (kinds > 1)], return_counts=True)
+        if not steady.size + varied.size:
+            return cls(0.0, _FIRST_WEIGHT)
+        surprises = float((kinds - 1)[again].sum()) + 0.5
+        numbers = np.concatenate((steady, varied)).astype(np.float64)
+        pairs = float(often.sum() + times.sum()) + 2.0 * _EACH_KIND
+        certain, weight = 0.5, 1.0
+        for _ in range(_ROUNDS):
+            doubted = often * cls(certain, weight).doubts(steady)
+            certain = (float(often.sum() - doubted.sum()) + _EACH_KIND) / pairs
+            weight = _weight(numbers, np.concatenate((doubted, times)), surprises)
+        return cls(certain, weight)
+
+    def doubts(self, n: NDArray[Any]) -> Floats:
+        """Return how likely a pair is not certain after n tries that all led to one place."""
+        w, n = self.weight, np.maximum(n, 1)
+        alike = np.exp(gammaln(n) + gammaln(w + 1.0) - gammaln(w + n))
+        doubt: Floats = (1.0 - self.certain) * alike
+        return doubt / (self.certain + doubt)
+
+    def draw_weights(self, moves: "NDArray[np.int64] | Any", rng: np.random.Generator) -> Floats:
+        """Draw which pairs are certain; return the weight of the prior of each."""
+        n, kinds = _tries(moves)
+        chances = np.where(kinds > 1, 1.0, self.doubts(n))
+        return np.where(rng.random(n.size) < chances, self.weight, _CERTAIN)
+
+    def mean_weights(self, moves: "NDArray[np.int64] | Any") -> Floats:
+        """Return the weights under which a pair leads anywhere as likely as is expected."""
+        n, kinds = _tries(moves)
+        doubts = np.where(kinds > 1, 1.0, self.doubts(n))
+        elsewhere = doubts * self.weight / (self.weight + n)
+        weights: Floats = n * elsewhere / (1.0 - elsewhere)
+        return np.where(n > 0, weights, self.weight)
+
+
+def _tries(moves: "NDArray[np.int64] | Any") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how often each pair was tried, and to how many places it has led."""
     if isinstance(moves, np.ndarray):
-        n = moves.sum(axis=-1).ravel()
-        kinds = np.count_nonzero(moves, axis=-1).ravel()
-    else:
-        n = np.diff(np.append(0, np.cumsum(moves.data))[moves.indptr])
-        kinds = np.diff(moves.indptr)
-    surprises = float((kinds - 1)[n > 0].sum()) + 0.5
-    numbers, often = np.unique(n[n > 1], return_counts=True)
-    if not numbers.size:
-        return _FIRST_WEIGHT
+        return moves.sum(axis=-1).ravel(), np.count_nonzero(moves, axis=-1).ravel()
+    return np.diff(np.append(0, np.cumsum(moves.data))[moves.indptr]), np.diff(moves.indptr)
+
+
+def _weight(numbers: Floats, often: Floats, surprises: float) -> float:
+    """Return the weight under which pairs with so many tries surprise so often."""
     low, high = np.log(_LEAST_WEIGHT), np.log(_MOST_WEIGHT)
-    for _ in range(12):
+    for _ in range(_ROUNDS):
         middle = (low + high) / 2.0
         weight = np.exp(middle)
-        expected = weight * (scipy.special.psi(weight + numbers) - scipy.special.psi(weight + 1.0))
-        if float(expected @ often) > surprises:
+        if float((weight * (psi(weight + numbers) - psi(weight + 1.0))) @ often) > surprises:
             high = middle
         else:
             low = middle

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
 
@@ -13,29 +13,29 @@ _MOST_STICKS = 64
 
 
 def draw_dense(
-    transitions: NDArray[Any], prior: float, rng: np.random.Generator
+    transitions: NDArray[Any], prior: ArrayLike, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S).
 
-    Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate. Counts need not
+    The prior is one number, or one for each row. Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate. Counts need not
     be whole numbers.
     """
     n_states = transitions.shape[-1]
     laws = np.zeros(transitions.shape)
     counts = np.ascontiguousarray(transitions, np.float64).reshape(-1, n_states)
-    _draw_rows(counts, prior, rng, laws.reshape(-1, n_states))
+    _draw_rows(counts, _for_each(prior, len(counts)), rng, laws.reshape(-1, n_states))
     return laws
 
 
 def draw_sparse(
     transitions: "scipy.sparse.csr_array[Any, tuple[int, int]]",
-    prior: float,
+    prior: ArrayLike,
     rng: np.random.Generator,
     shares: NDArray[np.float64] | None = None,
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
     """Draw a law for each row of counts from Dirichlet(counts + prior / S), as sparse rows.
 
-    A row may count with a share of its counts only.
+    The prior is one number, or one for each row. A row may count with a share of its counts only.
 
     With w from Beta(prior, n) it is w times a draw from the prior plus 1 - w times a draw from
     Dirichlet(counts), which lives on the transitions seen. The prior's draw is broken off a
@@ -49,14 +49,20 @@ def draw_sparse(
         transitions.data.astype(np.float64),
         np.ones(n_rows) if shares is None else shares,
         n_states,
-        prior,
+        _for_each(prior, n_rows),
         rng,
     )
     return scipy.sparse.csr_array((data, indices, indptr), shape=(n_rows, n_states))
 
 
-def counted_share(visits: NDArray[np.int64], enough: float) -> NDArray[np.float64]:
+def _for_each(prior: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(prior, np.float64), (n_rows,)))
+
+
+def counted_share(visits: NDArray[np.int64], enough: ArrayLike) -> NDArray[np.float64]:
     """Return the share of its visits that each pair counts with: all of them from ``enough`` on.
+
+    ``enough`` is one number, or one for each pair.
 
     Examples
     --------
@@ -64,14 +70,14 @@ def counted_share(visits: NDArray[np.int64], enough: float) -> NDArray[np.float6
     array([[1.   , 0.125],
            [0.5  , 1.   ]])
     """
-    share: NDArray[np.float64] = np.minimum(1.0, visits / max(enough, 1.0))
+    share: NDArray[np.float64] = np.minimum(1.0, visits / np.maximum(enough, 1.0))
     return np.where(visits > 0, share, 1.0)
 
 
 @kernel
 def _draw_rows(
     counts: NDArray[np.float64],
-    prior: float,
+    prior: NDArray[np.float64],
     rng: np.random.Generator,
     laws: NDArray[np.float64],
 ) -> None:
@@ -88,11 +94,11 @@ def _draw_rows(
                 laws[row, column] = weight
                 total += weight
                 visits += count
-        from_prior = rng.beta(prior, visits) if visits > 0.0 else 1.0
+        from_prior = rng.beta(prior[row], visits) if visits > 0.0 else 1.0
         if visits > 0.0:
             for column in range(n_states):
                 laws[row, column] *= (1.0 - from_prior) / total
-        end = _break_stick(columns, chances, 0, from_prior, prior / n_states, n_states, rng)
+        end = _break_stick(columns, chances, 0, from_prior, prior[row] / n_states, n_states, rng)
         for i in range(end):
             laws[row, columns[i]] += chances[i]
 
@@ -104,7 +110,7 @@ def _draw(
     counts: NDArray[np.float64],
     shares: NDArray[np.float64],
     n_states: int,
-    prior: float,
+    prior: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     n_rows = indptr.size - 1
@@ -112,7 +118,6 @@ def _draw(
     new_indptr = np.zeros(n_rows + 1, np.int64)
     columns = np.empty(room, np.int64)
     chances = np.empty(room)
-    share = prior / n_states
     end = 0
     for row in range(n_rows):
         first, last = indptr[row], indptr[row + 1]
@@ -124,10 +129,11 @@ def _draw(
             columns[end + i - first] = indices[i]
             chances[end + i - first] = rng.standard_gamma(count)
             total += chances[end + i - first]
-        from_prior = rng.beta(prior, visits) if visits > 0.0 else 1.0
+        from_prior = rng.beta(prior[row], visits) if visits > 0.0 else 1.0
         for i in range(end, end + last - first):
             chances[i] *= (1.0 - from_prior) / total
         end += last - first
+        share = prior[row] / n_states
         end = _break_stick(columns, chances, end, from_prior, share, n_states, rng)
         new_indptr[row + 1] = end
     return new_indptr, columns[:end].copy(), chances[:end].copy()
