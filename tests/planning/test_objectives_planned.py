@@ -240,7 +240,7 @@ def test_the_mean_plan_has_the_prior_in_it(objective, sparse):
         counts = counts.sparse()
     wide = moves if objective.is_average else np.append(moves, np.zeros((5, 2, 1), int), axis=2)
     rewards = rng.random((5, 2))
-    plan = mean_plan(counts, objective, rewards=rewards, weight=3.0)
+    plan = mean_plan(counts, objective, rewards=rewards, weights=np.full(10, 3.0))
     told = value_iteration(wide + 3.0 / wide.shape[2], rewards, 1e-10, objective=objective)
     assert (plan.policy == told.policy).all()
     assert plan.values == pytest.approx(told.values, abs=0.02 * np.abs(told.values).max())
@@ -257,7 +257,7 @@ def test_what_went_well_once_is_not_the_best():
     ones = seen.sum(axis=2).astype(float)
     counts = Counts(seen.sum(axis=2), laws[:, :2], ones, ones, ends=ends)
     assert mean_plan(counts, goal).policy[0] == 1
-    assert mean_plan(counts, goal, weight=1.0).policy[0] == 0
+    assert mean_plan(counts, goal, weights=np.ones(counts.visits.size)).policy[0] == 0
 
 
 def test_transitions_must_have_a_column_for_the_end():

@@ -13,7 +13,7 @@ from romdp.clustering.clusterer import Singletons
 from romdp.data.counts import Counts
 from romdp.exact.objectives import Objective
 from romdp.planning import sampling
-from romdp.planning.priors import RewardPrior, learn_weight
+from romdp.planning.priors import MovePrior, RewardPrior
 from romdp.planning.promises import _divide, _expected, _surprises, promising_plan
 from romdp.planning.sampling import draw_dense, draw_sparse
 from romdp.worlds import GaussianLock
@@ -190,23 +190,65 @@ def test_where_nothing_is_at_stake_the_least_tried_is_best():
     assert np.isfinite(nothing.draw(Counts.zeros(2, 2), rng)).all()
 
 
-@pytest.mark.parametrize("weight", [0.05, 0.5, 2.0])
-def test_the_weight_of_the_prior_is_recovered(weight):
-    """Rows of 30 draws from Dirichlet laws of known weight over 400 places, 400 rows."""
-    rng = np.random.default_rng(4)
+def rows_of_tries(weight, rng, n_rows=400, places=400, tries=30):
+    """Tries of pairs whose laws have a Dirichlet prior of known weight; weight 0 is certain."""
     rows = []
-    for _ in range(400):
-        law = rng.gamma(weight / 400, size=400)
-        law = law / law.sum() if law.sum() > 0 else np.eye(400)[rng.integers(400)]
-        rows.append(rng.multinomial(30, law))
-    moves = np.array(rows).reshape(400, 1, 400)
-    found = learn_weight(moves)
-    assert found == pytest.approx(weight, rel=0.3)
-    assert learn_weight(scipy.sparse.csr_array(moves.reshape(400, 400))) == pytest.approx(found)
+    for _ in range(n_rows):
+        law = rng.gamma(weight / places, size=places) if weight else np.zeros(places)
+        law = law / law.sum() if law.sum() > 0 else np.eye(places)[rng.integers(places)]
+        rows.append(rng.multinomial(tries, law))
+    return np.array(rows).reshape(n_rows, places)
 
 
-def test_a_single_try_says_nothing_about_the_weight():
-    assert learn_weight(np.eye(3, dtype=int)[:, None, :]) == 0.1
+@pytest.mark.parametrize("weight", [0.5, 2.0])
+@pytest.mark.parametrize("n_certain", [0, 600])
+def test_the_share_of_certain_pairs_and_the_weight_of_others_are_recovered(weight, n_certain):
+    rng = np.random.default_rng(4)
+    moves = np.concatenate((rows_of_tries(0.0, rng, n_certain), rows_of_tries(weight, rng)))
+    share = n_certain / len(moves)
+    found = MovePrior.learn(moves[:, None, :])
+    assert found.weight == pytest.approx(weight, rel=0.3)
+    assert found.certain == pytest.approx(share, abs=0.06)
+    sparse = MovePrior.learn(scipy.sparse.csr_array(moves))
+    assert (sparse.certain, sparse.weight) == pytest.approx((found.certain, found.weight))
+
+
+def test_a_single_try_says_nothing_about_the_moves():
+    assert MovePrior.learn(np.eye(3, dtype=int)[:, None, :]) == MovePrior(0.0, 0.1)
+
+
+def test_pairs_that_never_surprised_are_hardly_doubted_where_most_are_certain():
+    """Of 200 pairs five go astray; the others led to one place in all of their twenty tries."""
+    moves = 20 * np.eye(200, dtype=int)[:, None, :]
+    moves[:5, 0, :5] += 4
+    prior = MovePrior.learn(moves)
+    assert prior.certain > 0.9
+    rng, n = np.random.default_rng(0), 300
+    drawn = np.array([prior.draw_weights(moves, rng) for _ in range(n)])
+    assert (drawn[:, :5] == prior.weight).all()  # they are known not to be certain
+    expected = prior.doubts(np.array([20]))[0]
+    assert expected < 0.01
+    # 300 x 195 draws: four standard errors
+    share = (drawn[:, 5:] == prior.weight).mean()
+    assert share == pytest.approx(expected, abs=4 * np.sqrt(expected / (n * 195)))
+    means = prior.mean_weights(moves)
+    np.testing.assert_allclose(means[:5], prior.weight)
+    elsewhere = expected * prior.weight / (prior.weight + 20)
+    np.testing.assert_allclose(means[5:] / (means[5:] + 20), elsewhere)
+
+
+def test_every_row_may_have_a_prior_of_its_own():
+    """The chance of leading anywhere is w / (w + n) on average; four standard errors."""
+    counts = np.tile(np.array([5, 0, 0, 0]), (4000, 1))
+    weights = np.repeat([0.001, 3.0], 2000)
+    for laws in (
+        draw_dense(counts, weights, np.random.default_rng(1)),
+        draw_sparse(scipy.sparse.csr_array(counts), weights, np.random.default_rng(1)).toarray(),
+    ):
+        np.testing.assert_allclose(laws.sum(axis=1), 1.0, atol=1e-6)
+        elsewhere = 1.0 - laws[:, 0]
+        assert elsewhere[:2000].mean() < 0.001
+        assert elsewhere[2000:].mean() == pytest.approx(0.75 * 3 / 8, abs=4 * 0.16 / np.sqrt(2000))
 
 
 def test_rewards_that_never_varied_are_certain_where_few_do():

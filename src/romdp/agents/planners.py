@@ -91,9 +91,8 @@ class Posterior:
     """Draw one world from the posterior and solve it (Thompson sampling, PSRL).
 
     A pair's transition law has a Dirichlet prior of total weight ``prior``, shared evenly by
-    the groups. By default it is learned which share of the pairs are certain, and from how often the
-    others led to somewhere new their weight; and the prior of rewards from the rewards of all pairs,
-    which may then be any numbers (`romdp.planning.priors`).
+    the groups. By default it is learned which share of the pairs is certain, which weight the
+    others have, and what pairs pay, which may then be any numbers (`romdp.planning.priors`).
 
     The fixed priors are for rewards in [0, 1]: with ``rewards="beta"`` a mean reward has the prior
     Beta(1, 1), which counts a reward r as r of a success; with ``rewards="normal"`` it has the

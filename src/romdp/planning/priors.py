@@ -20,9 +20,7 @@ from romdp.planning.sampling import counted_share
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 4.0  # of the Dirichlet prior of a pair
 _FIRST_WEIGHT = 0.1  # as long as no pair was tried twice
 _CERTAIN = 1e-4  # weight of the prior of a pair whose moves are certain
-_EACH_KIND = (
-    0.5  # pairs of either kind, certain or not, that are assumed beside those that were seen
-)
+_EACH_KIND = 0.5  # pairs of each kind, certain or not, that are assumed beside those seen
 _ROUNDS = 12  # of learning the share of certain pairs, and of halving what the weight may be
 _OWN_NOISE = 2.0  # visits after which a pair's own noise counts as much as that of all pairs
 _LEAST_BETA, _MOST_BETA = 0.05, 2.0  # weight of the prior of a reward that is 0 or 1

@@ -17,8 +17,8 @@ def draw_dense(
 ) -> NDArray[np.float64]:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S).
 
-    The prior is one number, or one for each row. Drawn as in `draw_sparse`: only transitions that were seen cost a gamma variate. Counts need not
-    be whole numbers.
+    The prior is one number, or one for each row. Drawn as in `draw_sparse`: only transitions that
+    were seen cost a gamma variate. Counts need not be whole numbers.
     """
     n_states = transitions.shape[-1]
     laws = np.zeros(transitions.shape)
