@@ -430,7 +430,7 @@ def _candidates(
             judge(name, linear, k_means(linear(rows), most, rng))
     if "apart" in views and white.matrix.size:
         linear = _after(first, white)
-        everything = linear(part.vectors.astype(np.float64))
+        everything = linear(part.vectors)
         before: Floats | None = None
         starts = tried
         if previous is not None and previous.view == "apart":
