@@ -7,8 +7,17 @@ import pytest
 from encoding_worlds import chain
 
 from romdp.core.errors import StorageError
-from romdp.encoding.codebook import Codebook, _split_wide, codes_apart, k_means, lead
-from romdp.encoding.directions import action_directions, mean_and_scale, whitening
+from romdp.encoding.codebook import (
+    Codebook,
+    _drop_fragments,
+    _residuals,
+    _split_wide,
+    _sums,
+    codes_apart,
+    k_means,
+    lead,
+)
+from romdp.encoding.directions import LinearMap, action_directions, mean_and_scale, whitening
 from romdp.encoding.moments import Moments
 from romdp.encoding.views import count_moments
 
@@ -40,6 +49,51 @@ def test_the_kernel_agrees_with_its_plain_twin():
         np.testing.assert_allclose(points[:n], twin[0])
         np.testing.assert_array_equal(sizes[:n], twin[1])
         np.testing.assert_array_equal(codes[: len(twin[2])], twin[2])
+
+
+def test_the_kernel_agrees_with_its_plain_twin_on_many_codes_of_many_numbers():
+    rng = np.random.default_rng(3)
+    centers = 3 * rng.standard_normal((150, 40))  # more than a tile of codes, and a stretch
+    vectors = centers[rng.integers(150, size=2000)] + rng.standard_normal((2000, 40))
+    for most in (64, 65, 800):
+        points, sizes, codes, n = lead(vectors, 40.0, 49.0, most)
+        twin = plain_lead(vectors, 40.0, 49.0, most)
+        assert n == len(twin[0])
+        np.testing.assert_allclose(points[:n], twin[0])
+        np.testing.assert_array_equal(sizes[:n], twin[1])
+        np.testing.assert_array_equal(codes[: len(twin[2])], twin[2])
+
+
+def test_sums_and_residuals_agree_with_their_plain_twins():
+    rng = np.random.default_rng(4)
+    vectors, codes = rng.standard_normal((300, 7)), rng.integers(5, size=300)
+    sums = np.zeros((6, 7))
+    np.add.at(sums, codes, vectors)
+    np.testing.assert_array_equal(_sums(vectors, codes, 6), sums)
+    rows, scales = np.flatnonzero(codes > 1), rng.random(np.count_nonzero(codes > 1))
+    plain = (vectors[rows] - sums[codes[rows]]) * scales[:, None]
+    np.testing.assert_array_equal(_residuals(vectors, codes, sums, rows, scales), plain)
+
+
+def test_vectors_of_fragments_go_to_the_nearest_code_that_is_left():
+    rng = np.random.default_rng(5)
+    centers = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]])
+    space = centers[rng.integers(3, size=300)] + rng.standard_normal((300, 2))
+    points = np.vstack([centers, centers[:1] + 0.3])  # the last is a fragment of the first
+    codes, _ = Codebook(points, np.ones(4)).nearest(space)
+    book = Codebook(points, np.bincount(codes).astype(float), 2.0, 11.0)
+    rest, found = _drop_fragments(book, codes, space)
+    assert rest.n_codes == book.without_fragments().n_codes == 3
+    np.testing.assert_array_equal(found, rest.nearest(space)[0])
+    np.testing.assert_array_equal(rest.sizes, np.bincount(found))
+
+
+def test_a_diagonal_map_is_a_product_all_the_same():
+    rng = np.random.default_rng(6)
+    vectors, scales = rng.standard_normal((9, 4)).astype(np.float32), np.array([2.0, 0.0, 0.3, 1.0])
+    for matrix in (np.diag(scales), np.diag(scales)[:, :3], np.diag(scales)[:, [1, 0, 2, 3]]):
+        linear = LinearMap(np.arange(4.0), matrix)
+        np.testing.assert_array_equal(linear(vectors), (vectors - np.arange(4.0)) @ matrix)
 
 
 def test_the_nearest_code_is_the_nearest_point():

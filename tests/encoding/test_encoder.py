@@ -7,7 +7,11 @@ from sklearn.preprocessing import StandardScaler
 import romdp
 from romdp.clustering.vectors import find_states
 from romdp.encoding import Encoder
-from romdp.encoding.views import learn_encoding
+from romdp.encoding.codebook import Codebook
+from romdp.encoding.directions import LinearMap
+from romdp.encoding.encoder import make_steps
+from romdp.encoding.scoring import score_with_age
+from romdp.encoding.views import Candidate, _choose, learn_encoding
 
 
 def fitted(seen, **settings):
@@ -46,6 +50,26 @@ def test_codes_that_are_states_already_are_not_grouped_again():
     assert not asked
     decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(2), previous=again)
     assert decoder.states.tolist() == list(range(decoder.encoding.n_codes))
+
+
+def test_codes_apart_are_given_up_only_if_they_are_several_states_each():
+    seen = chain(4000, n_states=6)
+    steps = make_steps(seen.vectors, seen.actions, seen.rewards)
+    rng = np.random.default_rng(0)
+    split = 30 * seen.states + rng.integers(30, size=4000)  # pure, and far too many
+    nothing, book = LinearMap(np.zeros(6), np.eye(6)), Codebook(np.zeros((1, 6)), np.ones(1))
+
+    def candidate(name, codes):
+        codes = np.unique(codes, return_inverse=True)[1]
+        return Candidate(name, nothing, book, codes, *score_with_age(codes, steps))
+
+    merged = np.where(seen.states == 5, 2, seen.states)
+    best, mixed = candidate("actions", seen.states), candidate("apart", merged)
+    assert best.score.mean > mixed.score.mean > 0.3 * best.score.mean
+    assert _choose([best, mixed], 0.3, steps) is best
+    fragments = candidate("apart", split)
+    assert best.score.exceeds(fragments.score) > 2
+    assert _choose([best, fragments], 0.1, steps) is fragments
 
 
 def test_it_has_the_manners_of_scikit_learn():

@@ -16,8 +16,8 @@ from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.iteration import outcomes, precision_at
 from romdp.planning.priors import MovePrior, RewardPrior
 from romdp.planning.promises import promising_plan
-from romdp.planning.rows import discounted_iteration
-from romdp.planning.sampling import counted_share, draw_dense, draw_sparse
+from romdp.planning.rows import SparseRows, discounted_iteration
+from romdp.planning.sampling import counted_share, draw_dense, draw_rows
 
 _FINE = 0.1  # rewards of many sizes: the small ones, such as the cost of a step, matter too
 _SWEEPS = 100  # of a plan in a world drawn from a learned prior; else and one for each group
@@ -179,12 +179,17 @@ class Posterior:
         # no single gain, and what is left to find the next plan goes on with.
         most = _SWEEPS + counts.n_observations if self.prior is None else MAX_SWEEPS
         quick = self.prior is None or not goal.is_average
-        if scipy.sparse.issparse(laws) and quick and goal.horizon is None:
+        if isinstance(laws, SparseRows) and quick and goal.horizon is None:
             return discounted_iteration(
                 laws, rewards, precision, goal, start=start, max_sweeps=_SWEEPS
             )
         return value_iteration(
-            laws, rewards, precision, start=start, max_sweeps=most, objective=goal
+            _as_array(laws, moves.shape),
+            rewards,
+            precision,
+            start=start,
+            max_sweeps=most,
+            objective=goal,
         )
 
     @property
@@ -209,7 +214,8 @@ class Posterior:
         self, counts: Counts, rng: np.random.Generator, t: int = 1
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
-        return self._draw_laws(self._outcomes(counts), counts.visits, rng, t)
+        moves = self._outcomes(counts)
+        return _as_array(self._draw_laws(moves, counts.visits, rng, t), moves.shape)
 
     def _outcomes(self, counts: Counts) -> Any:
         """Return what pairs led to, as sparse rows where that is faster."""
@@ -219,7 +225,7 @@ class Posterior:
 
     def _draw_laws(
         self, moves: Any, visits: NDArray[np.int64], rng: np.random.Generator, t: int
-    ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
+    ) -> NDArray[np.float64] | SparseRows:
         weights = np.full(visits.size, self.prior)
         if self.prior is None:
             weights = MovePrior.learn(moves).draw_weights(moves, rng)
@@ -227,7 +233,7 @@ class Posterior:
         share = counted_share(visits.ravel(), enough)
         if isinstance(moves, np.ndarray):
             return draw_dense(moves * share.reshape(*visits.shape, 1), weights, rng)
-        return draw_sparse(moves, weights, rng, share)
+        return draw_rows(moves, weights, rng, share)
 
     def draw_rewards(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
@@ -263,3 +269,12 @@ def _is_thin(transitions: NDArray[np.int64]) -> bool:
     """Whether so few transitions of a large array were seen that sparse rows are faster."""
     size = transitions.size
     return size > _LARGE and int(np.count_nonzero(transitions)) < _THIN * size
+
+
+def _as_array(
+    laws: NDArray[np.float64] | SparseRows, shape: tuple[int, int]
+) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
+    """Wrap sparse rows for those who need SciPy's arrays; others are left alone."""
+    if isinstance(laws, SparseRows):
+        return scipy.sparse.csr_array((laws.data, laws.indices, laws.indptr), shape=shape)
+    return laws

@@ -24,6 +24,7 @@ _SLIGHT = 0.05  # of the cost may be lost by it: distances agree better with the
 _LONELY = 0.03  # share of vectors with a code alone: more of them are outliers, and no codes
 _WIDE = 1.2  # times as spread as usual: a code that may be two
 _RADII = 40  # that are tried, each 1.3 times the last
+_TILE, _STRETCH = 64, 16  # codes that are compared at once, and numbers between looks at the result
 _SEVERAL = 4  # vectors that a code must have for its distances to count
 _NORMAL = 1.4826  # the standard deviation of normal numbers over their median absolute deviation
 
@@ -120,7 +121,14 @@ class Codebook:
         return replace(self, points=points, sizes=sizes).without_fragments()
 
     def without_fragments(self) -> "Codebook":
-        """Leave out codes that lie where a larger one has its vectors.
+        """Leave out codes that lie where a larger one has its vectors: all but `settled`."""
+        which = self.settled()
+        if len(which) == self.n_codes:
+            return self
+        return replace(self, points=self.points[which], sizes=self.sizes[which])
+
+    def settled(self) -> Ints:
+        """List the codes that are no fragments of a larger one.
 
         The first vectors of a code are far from its mean, so that one of them may have begun a code
         of its own. Two means of n and m vectors of the same code are apart by at most
@@ -133,14 +141,11 @@ class Codebook:
             if kept:
                 gaps = ((self.points[kept] - self.points[code]) ** 2).sum(axis=1)
                 share = each[kept] + each[code]
-                settled = self.sizes[kept] >= _SEVERAL
-                if (settled & (gaps <= (self.radius + self.slack) * share)).any():
+                large = self.sizes[kept] >= _SEVERAL
+                if (large & (gaps <= (self.radius + self.slack) * share)).any():
                     continue
             kept.append(code)
-        if len(kept) == self.n_codes:
-            return self
-        which = np.sort(np.array(kept))
-        return replace(self, points=self.points[which], sizes=self.sizes[which])
+        return np.sort(np.array(kept, np.int64))
 
 
 def k_means(vectors: Floats, n_codes: int, rng: np.random.Generator) -> Codebook:
@@ -154,6 +159,7 @@ def k_means(vectors: Floats, n_codes: int, rng: np.random.Generator) -> Codebook
         batch_size=max(1024, 2 * n_codes),
         random_state=int(rng.integers(2**31)),
         reassignment_ratio=0.0,
+        compute_labels=False,
     ).fit(vectors)
     points = np.asarray(found.cluster_centers_, np.float64)
     return _tidy(Codebook(points, np.ones(len(points))), vectors)[0]
@@ -180,39 +186,62 @@ def lead(
 
     Codes are the running means of their vectors. Returns points, sizes, the code of each vector
     and the number of codes. If there would be more than ``most``, it stops.
+
+    Points are kept in tiles of `_TILE` codes, number by number, so that a processor compares a
+    vector with several codes at once.
     """
     n, d = vectors.shape
-    points, sizes = np.zeros((most, d)), np.zeros(most)
+    tiles, sizes = np.zeros((most // _TILE + 1, d, _TILE)), np.zeros(most)
     codes = np.zeros(n, np.int64)
     after = np.zeros(most, np.int64)  # what followed each code last, a good guess of what does now
+    distances = np.zeros(_TILE)
     n_codes, last = 0, 0
     for t in range(n):
         best, least = -1, np.inf
-        for i in range(-min(n_codes, 1), n_codes):
-            k = after[last] if i < 0 else i
-            distance = 0.0
+        if n_codes > 0:
+            best, least = after[last], 0.0
             for j in range(d):
-                gap = vectors[t, j] - points[k, j]
-                distance += gap * gap
-                if distance > least:
-                    break
-            if distance < least or (distance == least and k < best):
-                best, least = k, distance
+                gap = vectors[t, j] - tiles[best // _TILE, j, best % _TILE]
+                least += gap * gap
+        for first in range(0, n_codes, _TILE):
+            if _is_beyond(vectors[t], tiles[first // _TILE], least, distances):
+                continue
+            for i in range(min(_TILE, n_codes - first)):
+                k = first + i
+                if distances[i] < least or (distances[i] == least and k < best):
+                    best, least = k, distances[i]
         if best < 0 or least > radius * (1 + 1 / sizes[best]) + slack:
             if n_codes == most:
                 break
-            for j in range(d):
-                points[n_codes, j] = vectors[t, j]
-            sizes[n_codes] = 1.0
             best = n_codes
             n_codes += 1
-        else:
-            sizes[best] += 1.0
-            for j in range(d):
-                points[best, j] += (vectors[t, j] - points[best, j]) / sizes[best]
+        sizes[best] += 1.0
+        point = tiles[best // _TILE, :, best % _TILE]
+        for j in range(d):
+            point[j] += (vectors[t, j] - point[j]) / sizes[best]
         codes[t] = after[last] = best
         last = best
+    points = np.zeros((most, d))
+    for k in range(n_codes):
+        points[k] = tiles[k // _TILE, :, k % _TILE]
     return points, sizes, codes, n_codes
+
+
+@kernel
+def _is_beyond(vector: Floats, tile: Floats, least: float, distances: Floats) -> bool:
+    """Write the squared distances to a tile of points; stops if all are larger than ``least``."""
+    d = vector.size
+    distances[:] = 0.0
+    for begin in range(0, d, _STRETCH):
+        end = min(begin + _STRETCH, d)
+        for j in range(begin, end):
+            number = vector[j]
+            for i in range(_TILE):
+                gap = number - tile[j, i]
+                distances[i] += gap * gap
+        if end < d and distances.min() > least:
+            return True
+    return False
 
 
 def whiten_within(vectors: Floats, codes: Ints) -> Floats:
@@ -229,14 +258,40 @@ def _whitening(covariance: Floats) -> Floats:
 def _covariance_within(vectors: Floats, codes: Ints) -> Floats:
     """Return the covariance of vectors around the means of their codes, without bias."""
     sizes = np.bincount(codes)
-    means = np.zeros((len(sizes), vectors.shape[1]))
-    np.add.at(means, codes, vectors)
-    means /= np.maximum(sizes, 1)[:, None]
-    several = sizes[codes] > 1
-    own = sizes[codes[several]]
-    residuals = (vectors[several] - means[codes[several]]) * np.sqrt(own / (own - 1.0))[:, None]
+    rows = np.flatnonzero(sizes[codes] > 1)
+    own = sizes[codes[rows]]
+    means = _means(vectors, codes, sizes)
+    residuals = _residuals(vectors, codes, means, rows, np.sqrt(own / (own - 1.0)))
     covariance: Floats = residuals.T @ residuals / max(1, len(residuals))
     return covariance
+
+
+def _means(vectors: Floats, codes: Ints, sizes: Ints) -> Floats:
+    """Return the mean of the vectors of each code; codes without any stay at the origin."""
+    means: Floats = _sums(vectors, codes, len(sizes)) / np.maximum(sizes, 1)[:, None]
+    return means
+
+
+@kernel
+def _sums(vectors: Floats, codes: Ints, n_codes: int) -> Floats:
+    """Return the sum of the vectors of each code: ``np.add.at``, which is slow on rows."""
+    sums = np.zeros((n_codes, vectors.shape[1]))
+    for t in range(codes.size):
+        total, vector = sums[codes[t]], vectors[t]
+        for j in range(vector.size):
+            total[j] += vector[j]
+    return sums
+
+
+@kernel
+def _residuals(vectors: Floats, codes: Ints, means: Floats, rows: Ints, scales: Floats) -> Floats:
+    """Return ``scales * (vectors - means[codes])`` of some rows."""
+    residuals = np.empty((rows.size, vectors.shape[1]))
+    for i in range(rows.size):
+        vector, mean, residual = vectors[rows[i]], means[codes[rows[i]]], residuals[i]
+        for j in range(vector.size):
+            residual[j] = (vector[j] - mean[j]) * scales[i]
+    return residuals
 
 
 def codes_apart(
@@ -316,13 +371,30 @@ def _try_space(
         return None
     book = Codebook(points[:n_codes], sizes[:n_codes], reach.radius, reach.slack)
     book, codes, distances = _tidy(book, space)
-    changed = _split_wide(book, codes, distances, space, rng).without_fragments()
-    if changed is not book:
-        book, codes, _ = _tidy(changed, space)
+    parted = _split_wide(book, codes, distances, space, rng)
+    if parted is book:
+        book, codes = _drop_fragments(book, codes, space)
+    else:
+        book, codes, _ = _tidy(parted.without_fragments(), space)
     if np.count_nonzero(np.bincount(codes) == 1) > _LONELY * len(codes):
         return None
     within = _covariance_within(vectors, codes)
     return _Apart(matrix, book, within, _cost(within, codes))
+
+
+def _drop_fragments(book: Codebook, codes: Ints, space: Floats) -> tuple[Codebook, Ints]:
+    """Leave out fragments; only their vectors have another nearest code then."""
+    kept = book.settled()
+    if len(kept) == book.n_codes:
+        return book, codes
+    number = np.full(book.n_codes, -1)
+    number[kept] = np.arange(len(kept))
+    codes = number[codes]
+    lost = np.flatnonzero(codes < 0)
+    rest = replace(book, points=freeze(book.points[kept]))
+    codes[lost] = rest.nearest(space[lost])[0]
+    sizes = np.bincount(codes, minlength=len(kept)).astype(np.float64)
+    return replace(rest, sizes=freeze(sizes)), codes
 
 
 def _split_wide(
@@ -437,9 +509,7 @@ def _learn_reach(space: Floats, radius: float, slack: float) -> _Reach | None:
         if typical.mean() < 0.2:
             radius, slack = 1.7 * radius, 1.7 * slack
             continue
-        means = np.zeros((n_codes, space.shape[1]))
-        np.add.at(means, codes, space)
-        means /= np.maximum(sizes, 1)[:, None]
+        means = _means(space, codes, sizes)
         own = sizes[codes[typical]]
         distances = ((space - means[codes])[typical] ** 2).sum(axis=1) * own / (own - 1)
         middle = float(np.median(distances))

@@ -8,6 +8,7 @@ plain covariances: once a policy looks at noisy codes, actions are correlated wi
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,20 @@ class LinearMap:
 
     def __call__(self, vectors: NDArray[np.floating]) -> Floats:
         """Map rows."""
-        mapped: Floats = (vectors - self.center) @ self.matrix
+        apart: Floats = vectors - self.center
+        if self._scales is not None:
+            apart *= self._scales
+            return apart
+        mapped: Floats = apart @ self.matrix
         return mapped
+
+    @cached_property
+    def _scales(self) -> Floats | None:
+        """The diagonal, if there is nothing else in the matrix: then a product is wasted work."""
+        scales = np.diag(self.matrix)
+        square = self.matrix.shape[0] == self.matrix.shape[1]
+        alone = square and np.count_nonzero(self.matrix) == np.count_nonzero(scales)
+        return scales if alone else None
 
     def then(self, matrix: Floats) -> "LinearMap":
         """Follow this map by a matrix."""

@@ -82,7 +82,7 @@ class Moments:
         self.total += x.sum(axis=0)
         self.square += x.T @ x
         counts = known | ended
-        x, taken = x[counts], actions[counts]
+        x, taken = x if counts.all() else x[counts], actions[counts]
         y = np.zeros((len(x), self.n_features + _EXTRA))
         moved = known[counts]
         y[moved, :-_EXTRA] = after[known] - self.origin

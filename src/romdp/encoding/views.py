@@ -28,7 +28,7 @@ from romdp.encoding.directions import (
     whitening,
 )
 from romdp.encoding.moments import Floats, Ints, Moments
-from romdp.encoding.scoring import Score, score_with_age
+from romdp.encoding.scoring import Score, score, score_with_age
 from romdp.encoding.steps import Steps
 
 VIEWS = ("plain", "standard", "white", "actions", "apart")
@@ -43,6 +43,7 @@ _HOPELESS = 0.3  # share of the best score of codes, below which codes are not g
 _AS_GOOD = 1.0  # standard errors between views that predict equally well
 _ALMOST_AS_GOOD = 2.0  # standard errors that codes apart may predict worse
 _PARTLY_AS_GOOD = 0.3, 0.1  # or share of the score: at first, and once they are in use
+_CLEARLY = 3.0  # standard errors that they predict better with another view if they are mixed
 _SAFELY_AS_GOOD = 0.5  # share of the best codes' score: codes in use then stay, whatever groups say
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
@@ -297,11 +298,12 @@ def learn_encoding(
     white = whitening(moments)
     found = action_directions(moments, white)
     candidates = _candidates(steps, rng, first, moments, white, found, views, n_codes, previous)
-    if group is not None and not _still_tell_states(candidates, previous):
+    part = steps.last(_SCORED)
+    if group is not None and not _still_tell_states(candidates, previous, part):
         stepwise = previous is not None and previous.stepwise
-        candidates = _score_groups(candidates, steps.last(_SCORED), group, stepwise)
+        candidates = _score_groups(candidates, part, group, stepwise)
     in_use = previous is not None and previous.view == "apart"
-    best = _choose(candidates, _PARTLY_AS_GOOD[in_use])
+    best = _choose(candidates, _PARTLY_AS_GOOD[in_use], part)
     _, scale = mean_and_scale(moments)
     constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
     scores = {
@@ -324,7 +326,9 @@ def learn_encoding(
     )
 
 
-def _still_tell_states(candidates: list[Candidate], previous: Encoding | None) -> bool:
+def _still_tell_states(
+    candidates: list[Candidate], previous: Encoding | None, steps: Steps
+) -> bool:
     """Whether codes that were states still are, whatever the groups of other codes predict.
 
     As `_choose` decides, groups would have to predict five times as well as the best codes do to
@@ -332,8 +336,33 @@ def _still_tell_states(candidates: list[Candidate], previous: Encoding | None) -
     """
     if previous is None or not previous.tells_states:
         return False
-    enough = _SAFELY_AS_GOOD * max(candidate.score.mean for candidate in candidates)
-    return any(c.name == "apart" and not c.stepwise and c.score.mean > enough for c in candidates)
+    best = max(candidates, key=lambda candidate: candidate.score.mean)
+    enough = _SAFELY_AS_GOOD * best.score.mean
+    return any(
+        c.name == "apart"
+        and not c.stepwise
+        and c.score.mean > enough
+        and not _are_several(c, best, steps)
+        for c in candidates
+    )
+
+
+def _are_several(apart: Candidate, other: Candidate, steps: Steps) -> bool:
+    """Whether codes that lie apart are several states each, which another view tells apart.
+
+    Then they predict clearly better together with the codes of the other view. Codes that are
+    states do not, however many they are and however few the steps: all that the other view says
+    about them is noise.
+    """
+    if other is apart or apart.stepwise:
+        return False
+    pairs = apart.codes * (int(other.codes.max()) + 1) + other.codes
+    both: Ints = np.unique(pairs, return_inverse=True)[1]
+    alone, together = (
+        score(codes, steps.actions, steps.rewards, steps.next_codes(codes))
+        for codes in (apart.codes, both)
+    )
+    return together.exceeds(alone) > _CLEARLY
 
 
 def _score_groups(
@@ -359,22 +388,25 @@ def _score_groups(
     return grouped
 
 
-def _choose(candidates: list[Candidate], partly: float) -> Candidate:
+def _choose(candidates: list[Candidate], partly: float, steps: Steps) -> Candidate:
     """Choose the view that predicts best.
 
     Codes that lie apart are preferred to others that predict hardly better, and where nothing
     predicts: they can still be grouped, and they tell states from the first visit on, when there
     is nothing to predict from. While they are many and steps are few, part of the best score will
-    do; codes that lie apart for reasons of their own have next to none. Then, within one standard
-    error of the best, the view of least size, which has the least room for distractions.
+    do, unless they are several states each; codes that lie apart for reasons of their own have next
+    to none. Then, within one standard error of the best, the view of least size, which has the
+    least room for distractions.
     """
     best = max(candidates, key=lambda candidate: candidate.score.mean)
     behind = {c.name: 0.0 if c is best else best.score.exceeds(c.score) for c in candidates}
     for candidate in candidates:
-        mean, almost = candidate.score.mean, behind[candidate.name] < _ALMOST_AS_GOOD
-        if candidate.name == "apart" and (
-            not best.score.is_signal or almost or mean > partly * best.score.mean
-        ):
+        if candidate.name != "apart":
+            continue
+        if not best.score.is_signal or behind["apart"] < _ALMOST_AS_GOOD:
+            return candidate
+        enough = candidate.score.mean > partly * best.score.mean
+        if enough and not _are_several(candidate, best, steps):
             return candidate
     as_good = [c for c in candidates if behind[c.name] < _AS_GOOD]
     return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
@@ -430,7 +462,7 @@ def _candidates(
             judge(name, linear, k_means(linear(rows), most, rng))
     if "apart" in views and white.matrix.size:
         linear = _after(first, white)
-        everything = linear(part.vectors.astype(np.float64))
+        everything = linear(part.vectors)
         before: Floats | None = None
         starts = tried
         if previous is not None and previous.view == "apart":

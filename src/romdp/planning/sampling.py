@@ -7,6 +7,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
+from romdp.planning.rows import SparseRows
 
 _REST = 1e-6  # mass of a law that may be left undrawn
 _MOST_STICKS = 64
@@ -33,6 +34,20 @@ def draw_sparse(
     rng: np.random.Generator,
     shares: NDArray[np.float64] | None = None,
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
+    """Draw a law for each row of counts from Dirichlet(counts + prior / S), as a sparse array.
+
+    See `draw_rows`.
+    """
+    laws = draw_rows(transitions, prior, rng, shares)
+    return scipy.sparse.csr_array((laws.data, laws.indices, laws.indptr), shape=transitions.shape)
+
+
+def draw_rows(
+    transitions: "scipy.sparse.csr_array[Any, tuple[int, int]]",
+    prior: ArrayLike,
+    rng: np.random.Generator,
+    shares: NDArray[np.float64] | None = None,
+) -> SparseRows:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S), as sparse rows.
 
     The prior is one number, or one for each row. A row may count with a share of its counts only.
@@ -43,7 +58,7 @@ def draw_sparse(
     a = prior / S, and goes to a state drawn among those that have none yet.
     """
     n_rows, n_states = transitions.shape
-    indptr, indices, data = _draw(
+    drawn = _draw(
         transitions.indptr,
         transitions.indices,
         transitions.data.astype(np.float64),
@@ -52,7 +67,7 @@ def draw_sparse(
         _for_each(prior, n_rows),
         rng,
     )
-    return scipy.sparse.csr_array((data, indices, indptr), shape=(n_rows, n_states))
+    return SparseRows(*drawn)
 
 
 def _for_each(prior: ArrayLike, n_rows: int) -> NDArray[np.float64]:

@@ -163,6 +163,7 @@ class VectorCodes(Codes):
             if not len(far):
                 return codes
             self.book = self.book.extended(far, self.size)
+            return self.book.nearest(space)[0]
         return self.codes(rows)
 
     @property

@@ -8,6 +8,7 @@ better together with the step of the episode, there is from then on a code for e
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -142,14 +143,18 @@ class VectorState(AgentState):
             return
         if self.codes.names is None:
             self._give_groups()
-        self.agent = self._given
-        if self.codes.book is not None or self.codes.stepwise is not None:
-            planner = self._given.planner
-            if isinstance(planner, Posterior):
-                planner = replace(planner, untried="promising")
-            self.agent = replace(self._given, clusterer=EachItsOwn(), planner=planner)
+        told = self.codes.book is not None or self.codes.stepwise is not None
+        self.agent = self._certain if told else self._given
         super().think()
         self.grouped = self.codes.n_codes
+
+    @cached_property
+    def _certain(self) -> Agent:
+        """The agent where codes are states already."""
+        planner = self._given.planner
+        if isinstance(planner, Posterior):
+            planner = replace(planner, untried="promising")
+        return replace(self._given, clusterer=EachItsOwn(), planner=planner)
 
     def _look_at_codes(self) -> None:
         """Give up names that do not repeat; fit again what is due, or mixed."""
