@@ -424,7 +424,7 @@ class AgentState:
             "values": self.values,
             "budget_visits": self.budget.visits.copy(),
             "budget_steps": np.array(self.budget.steps, np.int64),
-            "budget_spare": self.budget.spare.copy(),
+            "budget_spare": np.array(self.budget.spare[0], np.int64),
             **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
             "converged": np.array(self.converged, np.bool_),
             "gain": np.array(self.gain, np.float64),
@@ -459,14 +459,10 @@ class AgentState:
         begun = stored.number("epoch", 0) > 0
         visits = stored.whole("budget_visits", (cells if begun else 1,))
         steps = stored.number("budget_steps", 0)
-        spare = np.zeros(1, np.int64)  # older checkpoints have none
-        if "budget_spare" in stored:
-            spare = stored.whole("budget_spare", (1,), 0)
+        spare = stored.number("budget_spare", 0)
         if begun:
             eager = agent.stopping.eager
-            state.budget = Budget(
-                partition.labels, table, visits, steps, eager, spare=int(spare[0])
-            )
+            state.budget = Budget(partition.labels, table, visits, steps, eager, spare=spare)
         state.last_start = stored.number("last_start", 0)
         state.epoch_start = stored.number("epoch_start", state.last_start)
         state.step = stored.number("step", state.epoch_start, _MOST_STEPS)

@@ -10,7 +10,6 @@ from romdp.core.validation import real_number, whole_number
 from romdp.data.budget import FOREVER
 from romdp.data.counts import Counts
 
-
 _SLACK = 1.0 / 128.0  # visits that do not end an epoch, for each surprising pair
 
 
@@ -130,11 +129,11 @@ class Doubling:
 
     def spare(self, counts: Counts) -> int:
         """Return how many visits that would end this epoch do not."""
-        tried = np.count_nonzero(counts.visits)
+        tried = int(np.count_nonzero(counts.visits))
         if self.slack * tried < 1.0:
             return 0
         moves: Any = counts.transitions
-        kinds = np.count_nonzero(moves) if isinstance(moves, np.ndarray) else moves.nnz
+        kinds = int(np.count_nonzero(moves) if isinstance(moves, np.ndarray) else moves.nnz)
         again = int(counts.visits.sum()) - tried
         surprises = max(kinds - tried, 0) / max(again, 1)  # tries that led to somewhere new
         return int(self.slack * tried * min(surprises, 1.0))
