@@ -26,9 +26,10 @@ def test_every_recipe_is_an_agent():
         Known(LABELS), Optimism(sets, 0.1), Doubling(), name="oracle"
     )
     assert romdp.Oracle(LABELS, "posterior") == Agent(
-        Known(LABELS), Posterior(), Doubling(grow=1, power=0.5), name="oracle-psrl"
+        Known(LABELS), Posterior(), Doubling.frequent(), name="oracle-psrl"
     )
-    assert romdp.LCPSRL().stopping == Doubling.frequent() == Doubling(grow=1, power=0.5)
+    assert romdp.LCPSRL().stopping == Doubling.frequent()
+    assert Doubling.frequent() == Doubling(grow=1, power=0.5, slack=1 / 128)
 
 
 def test_recipes_pass_on_every_argument():

@@ -9,6 +9,7 @@ import romdp
 from romdp.agents.stopping import FOREVER, Doubling
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import stream
+from romdp.data.counts import Counts
 from romdp.data.recorder import Recorder
 from romdp.worlds import random_romdp
 from romdp.worlds.simulator import Simulator
@@ -181,6 +182,21 @@ def test_budgets_and_longest_epochs():
     assert Doubling(power=0.5).budget(np.array([[0, 1, 24, 25]])).tolist() == [[1, 1, 4, 5]]
     assert Doubling().longest(10) == FOREVER
     assert [Doubling(grow=grow).longest(10) for grow in (0, 1, 5)] == [10, 11, 15]
+
+
+def test_an_epoch_goes_on_for_a_few_visits_where_very_many_pairs_were_tried():
+    surprising = np.ones((16, 4, 16), int)  # every try led to somewhere new
+    certain = np.zeros((16, 4, 16), int)
+    certain[..., 0] = 16
+    visits, nothing = np.full((16, 4), 16), np.zeros((16, 4))
+    for moves, expected in ((surprising, [0, 0, 32, 64]), (certain, [0, 0, 0, 0])):
+        counts = Counts(visits, moves, nothing, nothing)
+        for kept in (counts, counts.sparse()):
+            spare = [Doubling(slack=slack).spare(kept) for slack in (0.0, 0.01, 0.5, 1.0)]
+            assert spare == expected
+            assert Doubling.frequent().spare(kept) == 0
+    with pytest.raises(InvalidInputError, match="slack"):
+        Doubling(slack=2.0)
 
 
 def test_the_budget_of_observations_without_a_group():

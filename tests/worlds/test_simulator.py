@@ -100,18 +100,20 @@ class PlainSimulator:
             seen.append((y, action, self.step(action)[0]))
         return seen
 
-    def run(self, table, steps, cells, visits, eager):
+    def run(self, table, steps, cells, visits, eager, spare=0):
         """Follow a table; returns the steps, and whether a budget ended it."""
         seen = []
         while len(seen) < steps:
             y = self.y
-            if visits[cells[y]] <= 0:
+            if visits[cells[y]] <= 0 and spare == 0:
                 return seen, True
             reward, after = self.step(table[y])
             seen.append((y, int(table[y]), reward, after))
             visits[cells[y]] -= 1
-            if eager and visits[cells[y]] <= 0:
-                return seen, True
+            if visits[cells[y]] <= (0 if eager else -1):
+                if spare == 0:
+                    return seen, True
+                spare -= 1
         return seen, False
 
 
@@ -167,13 +169,14 @@ def test_a_run_is_that_of_the_plain_twin(reward_law, eager, data):
     labels[0] = 1  # so that there are two groups
     visits = np.array(data.draw(st.lists(st.integers(0, 30), min_size=5, max_size=5)), np.int64)
     limit = data.draw(st.integers(0, 60))
-    budget = Budget(labels, table, visits, limit, eager)
+    spare = data.draw(st.integers(0, 3))
+    budget = Budget(labels, table, visits, limit, eager, spare=spare)
     steps = data.draw(st.integers(0, 60))
     simulator, recorder = Simulator(world, seed), Recorder(world.n_observations, 2)
     plain, plain_visits = PlainSimulator(simulator), visits.tolist()
     done, stopped = simulator.run(table, recorder, steps, budget)
     cells = [4 if labels[y] < 0 else labels[y] * 2 + table[y] for y in range(labels.size)]
-    seen, expected = plain.run(table, min(steps, limit), cells, plain_visits, eager)
+    seen, expected = plain.run(table, min(steps, limit), cells, plain_visits, eager, spare)
     assert (done, stopped) == (len(seen), expected or done == limit)
     assert budget.visits.tolist() == plain_visits
     assert budget.steps == (0 if stopped else limit - done)

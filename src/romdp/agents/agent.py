@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.planners import Optimism, Planner, Posterior, goal_of
-from romdp.agents.stopping import Doubling, Stopping
+from romdp.agents.stopping import Doubling, Stopping, spare_of
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator, seed_sequence
@@ -196,10 +196,10 @@ class AgentState:
             n_met=recorder.n_met,
         )
         partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
-        plan, visits = _NOTHING, np.zeros((0, recorder.n_actions), np.int64)
+        plan, visits, spare = _NOTHING, np.zeros((0, recorder.n_actions), np.int64), 0
         if partition.n_clusters > 0:
             counts = self._count(partition)
-            visits = counts.visits
+            visits, spare = counts.visits, spare_of(agent.stopping, counts)
             plan = self._planner().plan(
                 counts,
                 self.step + 1,
@@ -219,6 +219,7 @@ class AgentState:
             agent.stopping.longest(last_length),
             agent.stopping.eager,
             partition.n_clusters,
+            spare,
         )
         if self._watches:
             recorder.watch_triples(partition.labels, self._policy)
@@ -423,6 +424,7 @@ class AgentState:
             "values": self.values,
             "budget_visits": self.budget.visits.copy(),
             "budget_steps": np.array(self.budget.steps, np.int64),
+            "budget_spare": np.array(self.budget.spare[0], np.int64),
             **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
             "converged": np.array(self.converged, np.bool_),
             "gain": np.array(self.gain, np.float64),
@@ -457,9 +459,10 @@ class AgentState:
         begun = stored.number("epoch", 0) > 0
         visits = stored.whole("budget_visits", (cells if begun else 1,))
         steps = stored.number("budget_steps", 0)
+        spare = stored.number("budget_spare", 0)
         if begun:
             eager = agent.stopping.eager
-            state.budget = Budget(partition.labels, table, visits, steps, eager)
+            state.budget = Budget(partition.labels, table, visits, steps, eager, spare=spare)
         state.last_start = stored.number("last_start", 0)
         state.epoch_start = stored.number("epoch_start", state.last_start)
         state.step = stored.number("step", state.epoch_start, _MOST_STEPS)

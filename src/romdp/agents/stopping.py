@@ -1,20 +1,23 @@
 """When to think again? The rules say how long an epoch may be; `Budget` then ends it."""
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.validation import real_number, whole_number
 from romdp.data.budget import FOREVER
+from romdp.data.counts import Counts
+
+_SLACK = 1.0 / 128.0  # visits that do not end an epoch, for each surprising pair
 
 
 class Stopping(Protocol):
     """What every stopping rule looks like.
 
     ``eager`` says whether a used-up budget ends the epoch at once, or only when the epoch
-    would exceed it.
+    would exceed it. A rule may also have ``spare(counts)``, how often it does neither.
     """
 
     @property
@@ -52,6 +55,10 @@ class Doubling:
     power
         A smaller one than 1 ends epochs sooner: when some count N has grown by N to this power.
         With 1/2 there are still only of the order of sqrt(steps) epochs; see `Doubling.frequent`.
+    slack
+        How many visits that would end the epoch do not, as a share of the pairs tried so far that
+        are still surprising. Where very many were tried and any of them may lead anywhere, one more
+        visit hardly changes the plan. Where moves are certain it may change all of it.
     eager
         True: it ends as soon as ``v(s, a) = max(1, N_k(s, a))`` for some pair, v being the
         visits inside the epoch (Algorithm `alg:sm.ucrl` of the paper). False: it ends when a
@@ -78,10 +85,12 @@ class Doubling:
     unseen: int | None = None
     power: float = 1.0
     growth: float = 2.0
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         real_number(self.power, "power", 0, 1, open_low=True)
         real_number(self.growth, "growth", 1, 2, open_low=True)
+        real_number(self.slack, "slack", 0, 1)
         if self.grow is not None:
             whole_number(self.grow, "grow", 0)
         if self.unseen is not None:
@@ -96,8 +105,12 @@ class Doubling:
         a thousand steps long after a million: a wrong draw is followed for long, and a best action
         that failed in its first few tries waits long for the draw that tries it again. Regret is
         10 to 25% lower (docs/results/posterior.md); epochs are two to three times as many.
+
+        With thousands of pairs nearly every step tries one for the first time and would end the
+        epoch. So it goes on for one such visit for every 128 pairs that were tried, and fewer the
+        less often a pair that is tried again leads to somewhere new.
         """
-        return cls(grow=1, power=0.5)
+        return cls(grow=1, power=0.5, slack=_SLACK)
 
     def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how often each (group, action) may be visited in this epoch."""
@@ -113,3 +126,20 @@ class Doubling:
     def longest(self, last_length: int) -> int:
         """Return how many steps this epoch may have."""
         return FOREVER if self.grow is None else last_length + self.grow
+
+    def spare(self, counts: Counts) -> int:
+        """Return how many visits that would end this epoch do not."""
+        tried = int(np.count_nonzero(counts.visits))
+        if self.slack * tried < 1.0:
+            return 0
+        moves: Any = counts.transitions
+        kinds = int(np.count_nonzero(moves) if isinstance(moves, np.ndarray) else moves.nnz)
+        again = int(counts.visits.sum()) - tried
+        surprises = max(kinds - tried, 0) / max(again, 1)  # tries that led to somewhere new
+        return int(self.slack * tried * min(surprises, 1.0))
+
+
+def spare_of(stopping: Stopping, counts: Counts) -> int:
+    """Return how many visits that would end an epoch do not: none by a rule that does not say."""
+    rule: Any = stopping
+    return int(rule.spare(counts)) if hasattr(rule, "spare") else 0

@@ -1,7 +1,8 @@
 """When an epoch ends: the one rule that the compiled loop and every stepped loop follow.
 
 An epoch begins with a budget: so many visits of each (group, action), and so many steps. Each
-step spends one of each, and the epoch is over when what the next step needs has run out.
+step spends one of each, and the epoch is over when what the next step needs has run out. A few
+visits may be spare: they are used before that ends it.
 """
 
 from collections.abc import Callable
@@ -20,17 +21,22 @@ FOREVER = int(np.iinfo(np.int64).max)
 
 
 @kernel
-def is_spent(visits: Ints, cell: int) -> bool:
+def is_spent(visits: Ints, cell: int, spare: Ints) -> bool:
     """Say whether a cell has no visits left, so that the epoch ends before the next one."""
-    spent: bool = visits[cell] <= 0
+    spent: bool = visits[cell] <= 0 and spare[0] <= 0
     return spent
 
 
 @kernel
-def spend(visits: Ints, cell: int, eager: bool) -> bool:
+def spend(visits: Ints, cell: int, eager: bool, spare: Ints) -> bool:
     """Spend one visit of a cell; returns whether this ends the epoch at once."""
     visits[cell] -= 1
-    return eager and is_spent(visits, cell)
+    if visits[cell] > 0 or (not eager and visits[cell] == 0):
+        return False
+    if spare[0] > 0:
+        spare[0] -= 1
+        return False
+    return eager
 
 
 class Budget:
@@ -52,6 +58,8 @@ class Budget:
         is met whose cell is used up.
     n_groups
         How many groups there are, if known.
+    spare
+        How many visits that would end the epoch do not.
 
     Examples
     --------
@@ -71,6 +79,7 @@ class Budget:
         steps: int = FOREVER,
         eager: bool = True,
         n_groups: int | None = None,
+        spare: int = 0,
     ) -> None:
         if n_groups is None:
             n_groups = int(labels.max(initial=-1)) + 1
@@ -79,6 +88,7 @@ class Budget:
         self.visits = visits
         self.steps = steps
         self.eager = eager
+        self.spare = np.array([spare], np.int64)
 
     @cached_property
     def cells(self) -> Ints:
@@ -101,12 +111,13 @@ class Budget:
         if self.steps <= 0:
             return True
         cell = self.cells[observation] if action is None else self._cell(observation, action)
-        return bool(self.visits[cell] <= 0)  # as `is_spent`; a call of a kernel takes longer
+        # As `is_spent`; a call of a kernel takes longer.
+        return bool(self.visits[cell] <= 0 and self.spare[0] <= 0)
 
     def spend(self, observation: int, action: int) -> None:
         """Spend a step and a visit, of whichever action was taken."""
         cell = self._cell(observation, action)
-        self.use_steps(1, ended=spend(self.visits, cell, self.eager))
+        self.use_steps(1, ended=spend(self.visits, cell, self.eager, self.spare))
 
     def _cell(self, observation: int, action: int) -> int:
         group = int(self._labels[observation])

@@ -116,6 +116,7 @@ def _run(
     table: NDArray[np.int64],
     budget_cells: NDArray[np.int64],
     budget_visits: NDArray[np.int64],
+    budget_spare: NDArray[np.int64],
     eager: bool,
     taken: NDArray[np.int64],
     collected: NDArray[np.float64],
@@ -144,7 +145,7 @@ def _run(
     done = 0
     while done < steps:
         spent = budget_cells[y]
-        if is_spent(budget_visits, spent):
+        if is_spent(budget_visits, spent, budget_spare):
             status = STOPPED
             break
         if is_full(pair_keys, pairs_journal) or is_full(triple_keys, triples_journal):
@@ -179,7 +180,7 @@ def _run(
         )
         y = y2
         done += 1
-        if spend(budget_visits, spent, eager):
+        if spend(budget_visits, spent, eager, budget_spare):
             status = STOPPED
             break
     state[0], state[1], state[2], state[3] = s0, s1, s2, s3
@@ -311,6 +312,7 @@ class Simulator:
                 table,
                 cells,
                 budget.visits,
+                budget.spare,
                 budget.eager,
                 self._taken,
                 self._collected,
