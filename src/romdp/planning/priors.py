@@ -261,10 +261,10 @@ class MovePrior:
     def mean_weights(self, moves: "NDArray[np.int64] | Any") -> Floats:
         """Return the weights under which a pair leads anywhere as likely as is expected."""
         n, kinds = _tries(moves)
-        doubts = np.where(kinds > 1, 1.0, self.doubts(n))
-        elsewhere = doubts * self.weight / (self.weight + n)
-        weights: Floats = n * elsewhere / (1.0 - elsewhere)
-        return np.where(n > 0, weights, self.weight)
+        tries = np.maximum(n, 1)
+        doubts = np.where(kinds > 1, 1.0, self.doubts(tries))
+        elsewhere = doubts * self.weight / (self.weight + tries)
+        return np.where(n > 0, tries * elsewhere / (1.0 - elsewhere), self.weight)
 
 
 def _tries(moves: "NDArray[np.int64] | Any") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
