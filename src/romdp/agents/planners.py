@@ -17,7 +17,7 @@ from romdp.planning.iteration import outcomes, precision_at
 from romdp.planning.priors import MovePrior, RewardPrior
 from romdp.planning.promises import promising_plan
 from romdp.planning.rows import SparseRows, discounted_iteration
-from romdp.planning.sampling import counted_share, draw_dense, draw_rows
+from romdp.planning.sampling import counted_share, draw_dense, draw_sparse
 
 _FINE = 0.1  # rewards of many sizes: the small ones, such as the cost of a step, matter too
 _SWEEPS = 100  # of a plan in a world drawn from a learned prior; else and one for each group
@@ -184,7 +184,7 @@ class Posterior:
                 laws, rewards, precision, goal, start=start, max_sweeps=_SWEEPS
             )
         return value_iteration(
-            _as_array(laws, moves.shape),
+            laws.to_scipy(moves.shape[1]) if isinstance(laws, SparseRows) else laws,
             rewards,
             precision,
             start=start,
@@ -215,7 +215,8 @@ class Posterior:
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
         moves = self._outcomes(counts)
-        return _as_array(self._draw_laws(moves, counts.visits, rng, t), moves.shape)
+        laws = self._draw_laws(moves, counts.visits, rng, t)
+        return laws.to_scipy(moves.shape[1]) if isinstance(laws, SparseRows) else laws
 
     def _outcomes(self, counts: Counts) -> Any:
         """Return what pairs led to, as sparse rows where that is faster."""
@@ -233,7 +234,7 @@ class Posterior:
         share = counted_share(visits.ravel(), enough)
         if isinstance(moves, np.ndarray):
             return draw_dense(moves * share.reshape(*visits.shape, 1), weights, rng)
-        return draw_rows(moves, weights, rng, share)
+        return draw_sparse(moves, weights, rng, share)
 
     def draw_rewards(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
@@ -269,12 +270,3 @@ def _is_thin(transitions: NDArray[np.int64]) -> bool:
     """Whether so few transitions of a large array were seen that sparse rows are faster."""
     size = transitions.size
     return size > _LARGE and int(np.count_nonzero(transitions)) < _THIN * size
-
-
-def _as_array(
-    laws: NDArray[np.float64] | SparseRows, shape: tuple[int, int]
-) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
-    """Wrap sparse rows for those who need SciPy's arrays; others are left alone."""
-    if isinstance(laws, SparseRows):
-        return scipy.sparse.csr_array((laws.data, laws.indices, laws.indptr), shape=shape)
-    return laws

@@ -53,7 +53,7 @@ def promising_plan(
     moves : sparse array, shape (n_states * n_actions, n_states + 1)
         What the steps of each pair led to (`Counts.outcomes`).
     laws : sparse array or `SparseRows`, shape (n_states * n_actions, n_states + 1)
-        Transitions drawn by `draw_rows`: in each row those that were seen come first.
+        Transitions drawn by `draw_sparse`: in each row those that were seen come first.
     rewards, means : shape (n_states, n_actions)
         The mean rewards that were drawn, and those that are expected.
     precision, goal, start

@@ -8,6 +8,7 @@ about half as many sweeps, each of a fraction of the time. Posterior sampling pl
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
@@ -26,6 +27,11 @@ class SparseRows(NamedTuple):
     indptr: NDArray[np.integer]
     indices: NDArray[np.integer]
     data: NDArray[Any]
+
+    def to_scipy(self, n_columns: int) -> "scipy.sparse.csr_array[Any, tuple[int, int]]":
+        """Return them as an array of SciPy."""
+        shape = (self.indptr.size - 1, n_columns)
+        return scipy.sparse.csr_array((self.data, self.indices, self.indptr), shape=shape)
 
 
 def discounted_iteration(

@@ -33,20 +33,6 @@ def draw_sparse(
     prior: ArrayLike,
     rng: np.random.Generator,
     shares: NDArray[np.float64] | None = None,
-) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
-    """Draw a law for each row of counts from Dirichlet(counts + prior / S), as a sparse array.
-
-    See `draw_rows`.
-    """
-    laws = draw_rows(transitions, prior, rng, shares)
-    return scipy.sparse.csr_array((laws.data, laws.indices, laws.indptr), shape=transitions.shape)
-
-
-def draw_rows(
-    transitions: "scipy.sparse.csr_array[Any, tuple[int, int]]",
-    prior: ArrayLike,
-    rng: np.random.Generator,
-    shares: NDArray[np.float64] | None = None,
 ) -> SparseRows:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S), as sparse rows.
 
