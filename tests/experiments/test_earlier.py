@@ -76,7 +76,11 @@ def test_everything_is_read(unpacked):
 
 
 def test_the_runs_are_those_of_this_version(unpacked, tmp_path):
-    """Same seed, same bits: what 0.1 played is played again today, unless it groups otherwise."""
+    """Same seed, same bits: what 0.1 played is played again today, unless it groups otherwise.
+
+    Regret is relative to the best gain, which linear algebra solves with other rounding on another
+    type of machine. A single other reward or action would change it by far more than that.
+    """
     again = RunDirectory.create(tmp_path / "x", RunDirectory.open(unpacked).experiment)
     run_experiment(again)
     today = {row.run: i for i, row in enumerate(read_runs(again).rows)}
@@ -87,7 +91,8 @@ def test_the_runs_are_those_of_this_version(unpacked, tmp_path):
     for record in played:
         (same,) = [r for r in new.of(record.agent, record.panel) if r.seed == record.seed]
         for name, column in record.curves.items():
-            np.testing.assert_array_equal(same.curves[name], column)
+            rounding = 1e-12 if name in ("regret", "pseudo_regret") else 0.0
+            np.testing.assert_allclose(same.curves[name], column, rtol=0.0, atol=rounding)
 
 
 def test_one_table_of_all_finished_runs(unpacked):
