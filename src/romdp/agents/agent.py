@@ -424,7 +424,7 @@ class AgentState:
             "values": self.values,
             "budget_visits": self.budget.visits.copy(),
             "budget_steps": np.array(self.budget.steps, np.int64),
-            "budget_spare": np.array(self.budget.spare[0], np.int64),
+            "budget_spare": np.array(self.budget.spare, np.int64),
             **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
             "converged": np.array(self.converged, np.bool_),
             "gain": np.array(self.gain, np.float64),

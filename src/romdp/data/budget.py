@@ -21,22 +21,22 @@ FOREVER = int(np.iinfo(np.int64).max)
 
 
 @kernel
-def is_spent(visits: Ints, cell: int, spare: Ints) -> bool:
+def is_spent(visits: Ints, cell: int, spare: int) -> bool:
     """Say whether a cell has no visits left, so that the epoch ends before the next one."""
-    spent: bool = visits[cell] <= 0 and spare[0] <= 0
+    spent: bool = visits[cell] <= 0 and spare <= 0
     return spent
 
 
 @kernel
-def spend(visits: Ints, cell: int, eager: bool, spare: Ints) -> bool:
-    """Spend one visit of a cell; returns whether this ends the epoch at once."""
+def spend(visits: Ints, cell: int, eager: bool, spare: int) -> int:
+    """Spend one visit of a cell; returns what is spare then, -1 if this ends the epoch at once."""
     visits[cell] -= 1
-    if visits[cell] > 0 or (not eager and visits[cell] == 0):
-        return False
-    if spare[0] > 0:
-        spare[0] -= 1
-        return False
-    return eager
+    left = visits[cell]
+    if left > 0 or (left == 0 and not eager):
+        return spare
+    if spare > 0:
+        return spare - 1
+    return -1 if eager else 0
 
 
 class Budget:
@@ -88,7 +88,7 @@ class Budget:
         self.visits = visits
         self.steps = steps
         self.eager = eager
-        self.spare = np.array([spare], np.int64)
+        self.spare = spare
 
     @cached_property
     def cells(self) -> Ints:
@@ -112,12 +112,14 @@ class Budget:
             return True
         cell = self.cells[observation] if action is None else self._cell(observation, action)
         # As `is_spent`; a call of a kernel takes longer.
-        return bool(self.visits[cell] <= 0 and self.spare[0] <= 0)
+        return bool(self.visits[cell] <= 0 and self.spare <= 0)
 
     def spend(self, observation: int, action: int) -> None:
         """Spend a step and a visit, of whichever action was taken."""
         cell = self._cell(observation, action)
-        self.use_steps(1, ended=spend(self.visits, cell, self.eager, self.spare))
+        spare = spend(self.visits, cell, self.eager, self.spare)
+        self.spare = max(spare, 0)
+        self.use_steps(1, ended=spare < 0)
 
     def _cell(self, observation: int, action: int) -> int:
         group = int(self._labels[observation])

@@ -116,7 +116,7 @@ def _run(
     table: NDArray[np.int64],
     budget_cells: NDArray[np.int64],
     budget_visits: NDArray[np.int64],
-    budget_spare: NDArray[np.int64],
+    spare: int,
     eager: bool,
     taken: NDArray[np.int64],
     collected: NDArray[np.float64],
@@ -134,7 +134,7 @@ def _run(
     triple_keys: NDArray[np.int64] | None,
     triples: NDArray[np.int64],
     triples_journal: NDArray[np.int64],
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Step and count until the stopping rule speaks; see `Simulator.run`."""
     move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
     n_states, n_actions = mean.shape
@@ -145,7 +145,7 @@ def _run(
     done = 0
     while done < steps:
         spent = budget_cells[y]
-        if is_spent(budget_visits, spent, budget_spare):
+        if is_spent(budget_visits, spent, spare):
             status = STOPPED
             break
         if is_full(pair_keys, pairs_journal) or is_full(triple_keys, triples_journal):
@@ -180,13 +180,14 @@ def _run(
         )
         y = y2
         done += 1
-        if spend(budget_visits, spent, eager, budget_spare):
+        spare = spend(budget_visits, spent, eager, spare)
+        if spare < 0:
             status = STOPPED
             break
     state[0], state[1], state[2], state[3] = s0, s1, s2, s3
     place[0], place[1], last[0] = x, y, previous
     collected[0] = total
-    return done, status
+    return done, status, max(spare, 0)
 
 
 @kernel
@@ -304,7 +305,7 @@ class Simulator:
         while status == FULL:
             recorder.make_room()
             pairs, triples = recorder.pairs, recorder.triples_tally
-            more, status = _run(
+            more, status, budget.spare = _run(
                 self._tables,
                 self._state,
                 self._place,
