@@ -222,6 +222,16 @@ def test_the_share_of_certain_pairs_and_the_weight_of_others_are_recovered(weigh
     assert (sparse.certain, sparse.weight) == pytest.approx((found.certain, found.weight))
 
 
+def test_pairs_that_hardly_ever_surprise_are_expected_to_do_so_as_rarely():
+    """A small weight and certain pairs look alike; what they lead to is recovered all the same."""
+    moves = rows_of_tries(0.05, np.random.default_rng(4))
+    found = MovePrior.learn(moves[:, None, :])
+    alike = np.count_nonzero(np.count_nonzero(moves, axis=1) == 1) / len(moves)
+    expected = found.certain / (1.0 - found.doubts(np.array([30]))[0])
+    # Of pairs with 30 tries so many are expected to lead to one place; two standard errors.
+    assert expected == pytest.approx(alike, abs=2 * np.sqrt(alike * (1 - alike) / 400))
+
+
 def test_a_single_try_says_nothing_about_the_moves():
     assert MovePrior.learn(np.eye(3, dtype=int)[:, None, :]) == MovePrior(0.0, 0.1)
 

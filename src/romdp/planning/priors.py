@@ -238,12 +238,17 @@ class MovePrior:
         surprises = float((kinds - 1)[again].sum()) + 0.5
         numbers = np.concatenate((steady, varied)).astype(np.float64)
         pairs = float(often.sum() + times.sum()) + 2.0 * _EACH_KIND
-        certain, weight = 0.5, 1.0
+        prior = cls(0.5, 1.0)
         for _ in range(_ROUNDS):
-            doubted = often * cls(certain, weight).doubts(steady)
-            certain = (float(often.sum() - doubted.sum()) + _EACH_KIND) / pairs
-            weight = _weight(numbers, np.concatenate((doubted, times)), surprises)
-        return cls(certain, weight)
+            doubted = often * prior.doubts(steady)
+            found = cls(
+                (float(often.sum() - doubted.sum()) + _EACH_KIND) / pairs,
+                _weight(numbers, np.concatenate((doubted, times)), surprises),
+            )
+            if found == prior:  # at once where no pair could be certain
+                break
+            prior = found
+        return prior
 
     def doubts(self, n: NDArray[Any]) -> Floats:
         """Return how likely a pair is not certain after n tries that all led to one place."""
