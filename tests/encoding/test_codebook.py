@@ -18,8 +18,10 @@ from romdp.encoding.codebook import (
     lead,
 )
 from romdp.encoding.directions import LinearMap, action_directions, mean_and_scale, whitening
+from romdp.encoding.encoder import make_steps
 from romdp.encoding.moments import Moments
 from romdp.encoding.views import count_moments
+from romdp.worlds import DistractedRing
 
 
 def plain_lead(vectors, radius, slack, most):
@@ -256,3 +258,24 @@ def test_moments_survive_a_file():
     assert again.count == moments.count
     with pytest.raises(StorageError, match="damaged"):
         Moments.from_arrays({**moments.arrays(), "cross": np.zeros(3)})
+
+
+def test_what_was_met_once_or_twice_does_not_hide_the_other_directions():
+    """Dealt out at random, the actions of a state met twice may look like a strong effect."""
+    env = DistractedRing(20, n_bits=256, world_seed=2, reveal_hidden_state=True)
+    rng = np.random.default_rng(2)
+    (shown, info), vectors, actions, states = env.reset(seed=2), [], [], []
+    for _ in range(6000):
+        wise = rng.random() < 0.3
+        action = int(env.right[info["hidden_state"]] if wise else rng.integers(2))
+        vectors.append(shown)
+        actions.append(action)
+        states.append(info["hidden_state"])
+        shown, *_, info = env.step(action)
+    visits = np.bincount(states)
+    assert (visits[-3:] <= 3).all()
+    steps = make_steps(np.array(vectors), actions, None)
+    for seed in range(6):
+        moments = count_moments(steps, None, np.random.default_rng(seed))
+        found = action_directions(moments, whitening(moments))
+        assert found.rank >= (visits > 3).sum() - 1

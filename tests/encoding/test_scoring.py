@@ -4,12 +4,13 @@ import numpy as np
 from encoding_worlds import chain
 
 from romdp.clustering.vectors import is_mixed
-from romdp.encoding.scoring import memory_score, score, score_with_age
+from romdp.encoding.encoder import make_steps
+from romdp.encoding.scoring import memory_score, score, score_with_age, with_motives
 from romdp.encoding.steps import ENDED, Steps
 
 
 def marks(codes, seen):
-    return score(codes, seen.actions, seen.rewards, seen.steps.next_codes(codes))
+    return score(codes, seen.steps)
 
 
 def test_the_true_states_score_better_than_states_that_are_mixed():
@@ -33,18 +34,16 @@ def test_splitting_a_state_at_random_does_not_raise_the_score():
 
 def test_without_actions_codes_are_judged_by_the_next_code():
     seen = chain(4000)
-    nothing = np.zeros(4000, int)
-    following = seen.steps.next_codes(seen.states)
-    assert score(seen.states, nothing, None, following).is_signal
+    idle = replace(seen.steps, actions=np.zeros(4000, int), n_actions=1, rewards=None)
+    assert score(seen.states, idle).is_signal
 
 
 def test_the_code_before_adds_something_if_and_only_if_states_are_mixed():
     seen = chain(3000)
-    after = seen.steps.next_codes
-    pure = memory_score(seen.states, seen.actions, after(seen.states))
+    pure = memory_score(seen.states, seen.steps)
     assert not pure.is_signal  # a chance of 0.001 by its three standard errors
     mixed = np.minimum(seen.states, 2)
-    assert memory_score(mixed, seen.actions, after(mixed)).mean > 0.02
+    assert memory_score(mixed, seen.steps).mean > 0.02
     assert is_mixed(mixed, seen.steps)
     assert not is_mixed(seen.states, seen.steps)
 
@@ -68,3 +67,40 @@ def test_the_step_of_the_episode_counts_only_where_it_tells_something():
     assert by_age.n_actions == 10
     np.testing.assert_array_equal(by_age.actions % 2, actions)
     assert len(np.unique(steps.with_ages(codes))) == 10
+
+
+def driven(wise, n=4000, seed=0):
+    """Walk along eight states; ``wise`` is how often the driver looks at the state and is right."""
+    rng = np.random.default_rng(seed)
+    right = np.array([0, 0, 1, 1, 0, 1, 0, 1])
+    states, actions = np.zeros(n + 1, np.int64), rng.integers(2, size=n)
+    looks = rng.random(n) < wise
+    for t in range(n):
+        actions[t] = right[states[t]] if looks[t] else actions[t]
+        states[t + 1] = (states[t] + 1) % 8 if actions[t] == right[states[t]] else 0
+    return states[:n], make_steps(np.eye(8)[states[:n]], actions, None)
+
+
+def test_codes_do_not_gain_by_mixing_states_that_the_driver_tells_apart():
+    states, steps = driven(wise=0.9)
+    mixed = np.array([0, 1, 1, 2, 2, 3, 4, 5])[states]  # pairs with different right actions
+    misled = score(mixed, steps)
+    assert misled.exceeds(score(states, steps)) > 10  # the action tells what the driver saw
+    fair = with_motives(steps, [mixed, states])
+    assert score(states, fair).mean > score(mixed, fair).mean
+    assert score(states, fair).mean == score(states, steps).mean
+    alike = np.array([0, 0, 1, 1, 2, 3, 4, 5])[states]  # pairs with the same right action
+    assert score(states, fair).exceeds(score(alike, fair)) > 3
+
+
+def test_actions_that_have_nothing_to_do_with_what_is_seen_have_no_motives():
+    states, steps = driven(wise=0.0)
+    assert with_motives(steps, [states]).motives is None
+
+
+def test_motives_follow_their_steps():
+    states, steps = driven(wise=0.9)
+    fair = with_motives(steps, [states])
+    assert set(fair.motives[states == 2]) == {4}  # nearly always action 1
+    np.testing.assert_array_equal(fair.last(100).motives, fair.motives[-100:])
+    np.testing.assert_array_equal(fair.first(100).motives, fair.motives[:100])

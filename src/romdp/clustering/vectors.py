@@ -14,7 +14,7 @@ from romdp.encoding.decoder import StateDecoder, teach
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Floats, Ints
 from romdp.encoding.portraits import Portraits
-from romdp.encoding.scoring import memory_score, score, score_with_age
+from romdp.encoding.scoring import memory_score, score, score_with_age, with_motives
 from romdp.encoding.steps import Steps
 from romdp.encoding.views import Encoding
 
@@ -80,11 +80,9 @@ def find_states(
         return found[states]
 
     linear, judged = teach(steps, states, plain.n_states, encoding.teaching_map, rng, regroup)
-    part = steps.first(len(judged))
-    before, after = (
-        score(some, part.actions, part.rewards, part.next_codes(some))
-        for some in (states[: len(judged)], judged)
-    )
+    views = (states[: len(judged)], judged)
+    part = with_motives(steps.first(len(judged)), views)
+    before, after = (score(some, part) for some in views)
     fewer = len(linear.bias) < plain.n_states
     if after.exceeds(before) < (2 * _WORSE if fewer else _WORSE):
         return _noted(plain, steps)
@@ -135,9 +133,7 @@ def _notes_on_codes(encoding: Encoding, steps: Steps) -> tuple[str, ...]:
 
 def is_mixed(states: Ints, steps: Steps) -> bool:
     """Whether some state is several: what follows depends on where one came from as well."""
-    after = steps.next_codes(states)
-    memory = memory_score(states, steps.actions, after)
-    own = score(states, steps.actions, steps.rewards, after)
+    memory, own = memory_score(states, steps), score(states, steps)
     return memory.is_signal and memory.mean > _MIXED * max(own.mean, 0.0)
 
 

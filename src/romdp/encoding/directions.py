@@ -21,6 +21,7 @@ _POOLED_RIDGE, _ACTION_RIDGE = 1e-3, 0.1  # of whitened vectors, whose variance 
 _PARTLY = 0.25  # power of the variances that is taken out for classifiers
 _FLUCTUATION = 1.2  # of the largest singular value that chance gives, times size^(-2/3)
 _FEWEST_STEPS = 20
+_RARE, _ABOVE_OTHERS = 40, 1.1  # one in so many chance values may stand out from the others
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Directions:
     strengths
         The singular values of all directions, the strongest first.
     noise
-        The largest one where actions and rewards were dealt out at random; the rank is the number
-        of strengths clearly above it.
+        The largest one where actions and rewards were dealt out at random, unless a few stand far
+        out from all others; the rank is the number of strengths clearly above it.
     """
 
     map: LinearMap
@@ -123,8 +124,9 @@ def action_directions(moments: Moments, white: LinearMap) -> Directions:
         return Directions(white.then(np.zeros((white.matrix.shape[1], 0))), np.zeros(0), np.inf)
     values, vectors = np.linalg.eigh(effects[0] @ effects[0].T)
     strengths = np.sqrt(np.maximum(values[::-1], 0.0))
-    chance = np.linalg.eigvalsh(effects[1] @ effects[1].T)
-    noise = float(np.sqrt(max(0.0, chance[-1])))
+    chance = np.sqrt(np.maximum(np.linalg.eigvalsh(effects[1] @ effects[1].T)[::-1], 0.0))
+    others = chance[len(chance) // _RARE]  # what was met once or twice stands out by itself
+    noise = float(min(chance[0], _ABOVE_OTHERS * others))
     above = 1 + _FLUCTUATION * len(strengths) ** (-2 / 3)
     rank = int((strengths > above * noise).sum())
     return Directions(white.then(vectors[:, ::-1][:, :rank]), strengths, noise)

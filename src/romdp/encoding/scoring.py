@@ -6,11 +6,16 @@ in nats per step, on steps that the model was not fitted to. The first part is w
 tells about the next code: noise with dynamics of its own, however predictable, adds nothing to
 it, and neither does splitting a state in two. Codes that mix states lose both parts.
 
+They would gain, though, where an agent acts on what it sees: its action then tells which of the
+mixed states it saw. So both terms of the first part are also told the motive of the action, which
+is how likely each action was, as far as any view of the vectors tells (`with_motives`).
+
 Where it is known, codes are also tried together with the step of the episode: a lock may want
 another action at every step and show nothing of it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +28,8 @@ _BLOCKS = 40  # of consecutive steps: every other one is held out
 _CLEARLY = 2.0  # standard errors that codes must predict better together with the step
 _FEWEST_EPISODES = 10  # before that is asked
 _LONGEST = 512  # steps of an episode beyond which it is not
+_OFTEN, _NEARLY_ALWAYS = 0.6, 0.9  # chances of an action that are motives of their own
+_BELIEVED = 10.0  # steps before the first, with actions as everywhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +66,21 @@ class Score:
         return float(gap.mean() / error) if error > 0 else 0.0
 
 
-def score(codes: Ints, actions: Ints, rewards: Floats | None, following: Ints) -> Score:
-    """Score codes on two halves of the steps, each predicted from the other.
+def _blocks_of(n_steps: int) -> Ints:
+    """Return the block that each step belongs to."""
+    return np.arange(n_steps) * _BLOCKS // max(1, n_steps)
 
-    Parameters
-    ----------
-    codes, actions
-        Where each step began, and what was done.
-    rewards
-        What each step paid, or None.
-    following
-        The next code; -1 where the step ended its episode, -2 where it is not known.
-    """
-    block = np.arange(len(codes)) * _BLOCKS // max(1, len(codes))
+
+def _by_block(gains: Floats, block: Ints) -> Score:
+    sums = np.bincount(block, gains, _BLOCKS)
+    return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
+
+
+def score(codes: Ints, steps: Steps) -> Score:
+    """Score the codes of all rows on two halves of the steps, each predicted from the other."""
+    actions, rewards, following = steps.actions, steps.rewards, steps.next_codes(codes)
+    where = codes if steps.motives is None else both(codes, steps.motives)
+    block = _blocks_of(len(codes))
     n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
     known = following > -2
     target = np.where(following < 0, n_codes, following)  # the end is an outcome like a code
@@ -80,12 +89,53 @@ def score(codes: Ints, actions: Ints, rewards: Floats | None, following: Ints) -
         train, test = block % 2 != half, block % 2 == half
         a, b = train & known, test & known
         gains[b] += _transition_gain(
-            (codes[a], actions[a], target[a]), (codes[b], actions[b], target[b]), n_codes, n_actions
+            (where[a], actions[a], target[a]), (where[b], actions[b], target[b]), n_codes, n_actions
         )
         if rewards is not None:
             gains[test] += _reward_gain(codes * n_actions + actions, actions, rewards, train, test)
-    sums = np.bincount(block, gains, _BLOCKS)
-    return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
+    return _by_block(gains, block)
+
+
+def both(codes: Ints, others: Ints) -> Ints:
+    """Return a number for each pair that occurs."""
+    numbers: Ints = np.unique(codes * (int(others.max()) + 1) + others, return_inverse=True)[1]
+    return numbers
+
+
+def with_motives(steps: Steps, views: Sequence[Ints]) -> Steps:
+    """Find out what actions depended on.
+
+    Of the views, given by the code of each row, the one is taken from which actions are predicted
+    best on held-out steps; how likely each action is there, roughly, is the motive. Where no view
+    predicts actions there are none.
+    """
+    block, actions = _blocks_of(steps.n_steps), steps.actions
+    share = (np.bincount(actions, minlength=steps.n_actions) + 0.5) / (
+        len(actions) + 0.5 * steps.n_actions
+    )
+
+    def chances(codes: Ints, rows: NDArray[np.bool_] | slice) -> Floats:
+        counts = np.zeros((int(codes.max()) + 1, steps.n_actions))
+        np.add.at(counts, (codes[rows], actions[rows]), 1)
+        counts += _BELIEVED * share
+        likely: Floats = counts / counts.sum(axis=1, keepdims=True)
+        return likely
+
+    best, most = None, 0.0
+    for codes in views:
+        own = np.zeros(len(codes))
+        for half in (0, 1):
+            test = block % 2 == half
+            own[test] = chances(codes, ~test)[codes[test], actions[test]]
+        mark = _by_block(np.log(own / share[actions]), block)
+        if mark.is_signal and mark.mean > most:
+            best, most = codes, mark.mean
+    if best is None:
+        return replace(steps, motives=None)
+    chance = chances(best, slice(None))
+    often = chance.max(axis=1)
+    kinds = np.where(often < _OFTEN, 0, 2 * chance.argmax(axis=1) + 1 + (often >= _NEARLY_ALWAYS))
+    return replace(steps, motives=kinds[best])
 
 
 def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Score, bool]:
@@ -107,7 +157,7 @@ def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Sco
     stepwise
         Whether it is the one with the step.
     """
-    alone = score(codes, steps.actions, steps.rewards, steps.next_codes(codes))
+    alone = score(codes, steps)
     if steps.ages is None or steps.ages.max() >= _LONGEST:
         return alone, False
     if np.count_nonzero(steps.ages == 0) < _FEWEST_EPISODES:
@@ -115,28 +165,24 @@ def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Sco
     pairs = steps.with_ages(codes)
     if 2 * pairs.max() > len(pairs) or pairs.max() == len(np.unique(codes)) - 1:
         return alone, False  # each was met once, or codes show the step
-    together = score(pairs, steps.actions, steps.rewards, steps.next_codes(pairs))
+    together = score(pairs, steps)
     stepwise = together.exceeds(alone) > (-_CLEARLY if in_use else _CLEARLY)
     return (together if stepwise else alone), stepwise
 
 
-def memory_score(codes: Ints, actions: Ints, following: Ints) -> Score:
+def memory_score(codes: Ints, steps: Steps) -> Score:
     """Score what the code before tells about the next one, beyond the present code and the action.
 
     Codes that stand for one state each are Markov: the code before adds nothing. A code that mixes
     states is not, since where it came from tells which of its states it is.
-
-    Parameters
-    ----------
-    codes, actions, following
-        As for `score`; consecutive rows of an episode follow each other.
     """
+    actions, following = steps.actions, steps.next_codes(codes)
     n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
     after = np.where(following < 0, n_codes, following)
     linked = np.zeros(len(codes), np.bool_)  # rows that are known to follow the row before
     linked[1:] = (following[:-1] == codes[1:]) & (following[:-1] >= 0)
     rows = np.flatnonzero(linked & (following > -2))
-    block = np.arange(len(codes)) * _BLOCKS // max(1, len(codes))
+    block = _blocks_of(len(codes))
     pair = codes * n_actions + actions
     past = np.zeros_like(codes)
     past[1:] = codes[:-1] * n_actions + actions[:-1]
@@ -152,8 +198,7 @@ def memory_score(codes: Ints, actions: Ints, following: Ints) -> Score:
         n_triples = int(triple.max()) + 1
         longer = _shrunk(triple[a], after[a], triple[b], after[b], plain, n_triples, n_next)
         gains[b] = np.log(longer / plain)
-    sums = np.bincount(block, gains, _BLOCKS)
-    return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
+    return _by_block(gains, block)
 
 
 def _transition_gain(
@@ -161,16 +206,16 @@ def _transition_gain(
 ) -> Floats:
     """Return log p(next | code, action) - log p(next | code), or without actions the next level."""
     (code, action, after), (c, a, j) = train, test
-    n_next = n_codes + 1
+    n_next, n_where = n_codes + 1, int(max(code.max(initial=0), c.max(initial=0))) + 1
     share = (np.bincount(after, minlength=n_next) + 0.5) / (len(after) + 0.5 * n_next)
     everywhere: Floats = share[j].astype(np.float64)
-    by_code = _shrunk(code, after, c, j, everywhere, n_codes, n_next)
+    by_code = _shrunk(code, after, c, j, everywhere, n_where, n_next)
     if n_actions == 1:
         return np.log(by_code / everywhere)
-    both = _shrunk(
-        code * n_actions + action, after, c * n_actions + a, j, by_code, n_codes * n_actions, n_next
+    by_pair = _shrunk(
+        code * n_actions + action, after, c * n_actions + a, j, by_code, n_where * n_actions, n_next
     )
-    gain: Floats = np.log(both / by_code)
+    gain: Floats = np.log(by_pair / by_code)
     return gain
 
 

@@ -33,6 +33,9 @@ class Steps:
         Number of actions.
     ages
         How many steps of the episode were over at each row, shape (n,); None where not known.
+    motives
+        Rows with the same number were about as likely to take each action, shape (n,); None where
+        actions had nothing to do with what was seen. See `romdp.encoding.scoring`.
     """
 
     vectors: NDArray[Any]
@@ -41,6 +44,7 @@ class Steps:
     following: Ints
     n_actions: int
     ages: Ints | None = None
+    motives: Ints | None = None
 
     @property
     def n_steps(self) -> int:
@@ -106,6 +110,7 @@ class Steps:
             following,
             self.n_actions,
             None if self.ages is None else self.ages[rows],
+            None if self.motives is None else self.motives[rows],
         )
 
 

@@ -28,7 +28,7 @@ from romdp.encoding.directions import (
     whitening,
 )
 from romdp.encoding.moments import Floats, Ints, Moments
-from romdp.encoding.scoring import Score, score, score_with_age
+from romdp.encoding.scoring import Score, both, score, score_with_age, with_motives
 from romdp.encoding.steps import Steps
 
 VIEWS = ("plain", "standard", "white", "actions", "apart")
@@ -297,8 +297,8 @@ def learn_encoding(
     moments = count_moments(steps, first, rng)
     white = whitening(moments)
     found = action_directions(moments, white)
-    candidates = _candidates(steps, rng, first, moments, white, found, views, n_codes, previous)
-    part = steps.last(_SCORED)
+    maps = _maps(moments, white, found)
+    candidates, part = _candidates(steps, rng, first, maps, white, views, n_codes, previous)
     if group is not None and not _still_tell_states(candidates, previous, part):
         stepwise = previous is not None and previous.stepwise
         candidates = _score_groups(candidates, part, group, stepwise)
@@ -356,13 +356,8 @@ def _are_several(apart: Candidate, other: Candidate, steps: Steps) -> bool:
     """
     if other is apart or apart.stepwise:
         return False
-    pairs = apart.codes * (int(other.codes.max()) + 1) + other.codes
-    both: Ints = np.unique(pairs, return_inverse=True)[1]
-    alone, together = (
-        score(codes, steps.actions, steps.rewards, steps.next_codes(codes))
-        for codes in (apart.codes, both)
-    )
-    return together.exceeds(alone) > _CLEARLY
+    together = score(both(apart.codes, other.codes), steps)
+    return together.exceeds(score(apart.codes, steps)) > _CLEARLY
 
 
 def _score_groups(
@@ -420,17 +415,8 @@ def _after(first: LinearMap | None, then: LinearMap) -> LinearMap:
     return LinearMap(freeze(center), freeze(first.matrix @ then.matrix))
 
 
-def _candidates(
-    steps: Steps,
-    rng: np.random.Generator,
-    first: LinearMap | None,
-    moments: Moments,
-    white: LinearMap,
-    found: Directions,
-    views: Sequence[str],
-    n_codes: int | None,
-    previous: Encoding | None,
-) -> list[Candidate]:
+def _maps(moments: Moments, white: LinearMap, found: Directions) -> dict[str, LinearMap]:
+    """Return the maps of the views whose codes are found by k-means."""
     mean, scale = mean_and_scale(moments)
     usable = scale > 1e-9 * max(float(scale.max(initial=0.0)), 1e-300)
     inverse = np.where(usable, 1 / np.where(usable, scale, 1.0), 0.0)
@@ -443,36 +429,69 @@ def _candidates(
     }
     if len(mean) == 1:
         del maps["plain"], maps["white"]
+    return maps
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """A view with its codebook, and the codes of the rows that it will be judged on."""
+
+    name: str
+    map: LinearMap
+    codebook: Codebook
+    codes: Ints
+
+    @classmethod
+    def at(cls, steps: Steps, name: str, linear: LinearMap, book: Codebook) -> Self:
+        codes = [book.nearest(linear(some))[0] for some in cut(steps.vectors)]
+        return cls(name, linear, book, np.concatenate(codes))
+
+    def judged(self, steps: Steps, in_use: bool) -> Candidate:
+        marks = score_with_age(self.codes, steps, in_use)
+        return Candidate(self.name, self.map, self.codebook, self.codes, *marks)
+
+
+def _candidates(
+    steps: Steps,
+    rng: np.random.Generator,
+    first: LinearMap | None,
+    maps: Mapping[str, LinearMap],
+    white: LinearMap,
+    views: Sequence[str],
+    n_codes: int | None,
+    previous: Encoding | None,
+) -> tuple[list[Candidate], Steps]:
+    """Return the views, each judged, and the steps that they were judged on."""
     n = steps.n_steps
     most = max(2, min(_MOST_CODES, int(np.sqrt(n)), n // _ROWS_PER_CODE))
     most = most if n_codes is None else min(n_codes, n)
     sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
     rows = steps.vectors[sample].astype(np.float64)
     part = steps.last(_SCORED)
-    tried: list[Candidate] = []
-
-    def judge(name: str, linear: LinearMap, book: Codebook) -> None:
-        codes = np.concatenate([book.nearest(linear(some))[0] for some in cut(part.vectors)])
-        in_use = previous is not None and previous.stepwise
-        tried.append(Candidate(name, linear, book, codes, *score_with_age(codes, part, in_use)))
-
+    looks = []
     for name, inner in maps.items():
         if name in views and inner.matrix.any():
             linear = _after(first, inner)
-            judge(name, linear, k_means(linear(rows), most, rng))
+            looks.append(_Look.at(part, name, linear, k_means(linear(rows), most, rng)))
+    seen = [look.codes for look in looks]
+    part = with_motives(part, seen if previous is None else [*seen, previous.codes(part.vectors)])
+    in_use = previous is not None and previous.stepwise
+    tried = [look.judged(part, in_use) for look in looks]
     if "apart" in views and white.matrix.size:
         linear = _after(first, white)
-        everything = linear(part.vectors)
         before: Floats | None = None
         starts = tried
         if previous is not None and previous.view == "apart":
             before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
             starts = sorted(tried, key=lambda c: -c.score.mean)[:1]  # one start more will do
+        everything = linear(part.vectors)
         found_apart = codes_apart(everything, rng, [start.codes for start in starts], before)
         if found_apart is not None:
             matrix, book = found_apart
-            judge("apart", _after(first, white.then(matrix)), book)
+            look = _Look.at(part, "apart", _after(first, white.then(matrix)), book)
+            tried.append(look.judged(part, in_use))
     if not tried:  # nothing varies, or nothing is apart
         linear = _after(first, maps["standard"])
-        judge("standard", linear, k_means(linear(rows), most, rng))
-    return tried
+        book = k_means(linear(rows), most, rng)
+        tried.append(_Look.at(part, "standard", linear, book).judged(part, in_use))
+    return tried, part

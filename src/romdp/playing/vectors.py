@@ -25,7 +25,7 @@ from romdp.data.budget import Budget
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.encoding.decoder import StateDecoder
-from romdp.encoding.scoring import Score, score
+from romdp.encoding.scoring import score, with_motives
 from romdp.encoding.steps import ENDED, UNKNOWN, Steps
 from romdp.playing.memory import COLUMNS
 from romdp.playing.vector_codes import VectorCodes
@@ -291,16 +291,18 @@ def _is_better(before: StateDecoder, found: StateDecoder, steps: Steps) -> bool:
     """
     if before.encoding.tells_states and found.encoding.tells_states:
         return False
-    return _score(before, steps).exceeds(_score(found, steps)) > 1
+    part = steps.last(_JUDGED)
+    views = [_codes_seen(decoder, part) for decoder in (before, found)]
+    part = with_motives(part, views)
+    return score(views[0], part).exceeds(score(views[1], part)) > 1
 
 
-def _score(decoder: StateDecoder, steps: Steps) -> Score:
-    """Score the codes that an agent would see."""
-    part, encoding = steps.last(_JUDGED), decoder.encoding
+def _codes_seen(decoder: StateDecoder, steps: Steps) -> NDArray[np.int64]:
+    """Return the codes that an agent would see."""
+    encoding = decoder.encoding
     predict = encoding.codes if encoding.tells_states else decoder.predict
-    codes = predict(part.vectors)
-    codes = part.with_ages(codes) if encoding.stepwise else codes
-    return score(codes, part.actions, part.rewards, part.next_codes(codes))
+    codes = predict(steps.vectors)
+    return steps.with_ages(codes) if encoding.stepwise else codes
 
 
 def start_state(agent: Agent, codes: Any, n_actions: int, seed: Seed) -> AgentState:
