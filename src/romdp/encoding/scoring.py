@@ -1,14 +1,14 @@
 """How well codes predict: the held-out score by which views and decoders are compared.
 
-    score = E[log p(next | code, action) - log p(next | code)] + gain in predicting the reward
+    score = E[log p(next | code, action) - log p(next | code, motive)] + gain in predicting rewards
 
 in nats per step, on steps that the model was not fitted to. The first part is what the action
 tells about the next code: noise with dynamics of its own, however predictable, adds nothing to
 it, and neither does splitting a state in two. Codes that mix states lose both parts.
 
-They would gain, though, where an agent acts on what it sees: its action then tells which of the
-mixed states it saw. So both terms of the first part are also told the motive of the action, which
-is how likely each action was, as far as any view of the vectors tells (`with_motives`).
+Where an agent acts on what it sees, its action also tells which of several mixed states it saw.
+That must not count, so the second term is told the motive of the action: how likely each action
+was, as far as any view of the vectors tells (`with_motives`). To a state its motive adds nothing.
 
 Where it is known, codes are also tried together with the step of the episode: a lock may want
 another action at every step and show nothing of it.
@@ -79,7 +79,7 @@ def _by_block(gains: Floats, block: Ints) -> Score:
 def score(codes: Ints, steps: Steps) -> Score:
     """Score the codes of all rows on two halves of the steps, each predicted from the other."""
     actions, rewards, following = steps.actions, steps.rewards, steps.next_codes(codes)
-    where = codes if steps.motives is None else both(codes, steps.motives)
+    motives = np.zeros_like(codes) if steps.motives is None else steps.motives
     block = _blocks_of(len(codes))
     n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
     known = following > -2
@@ -89,7 +89,10 @@ def score(codes: Ints, steps: Steps) -> Score:
         train, test = block % 2 != half, block % 2 == half
         a, b = train & known, test & known
         gains[b] += _transition_gain(
-            (where[a], actions[a], target[a]), (where[b], actions[b], target[b]), n_codes, n_actions
+            (codes[a], actions[a], target[a], motives[a]),
+            (codes[b], actions[b], target[b], motives[b]),
+            n_codes,
+            n_actions,
         )
         if rewards is not None:
             gains[test] += _reward_gain(codes * n_actions + actions, actions, rewards, train, test)
@@ -202,20 +205,25 @@ def memory_score(codes: Ints, steps: Steps) -> Score:
 
 
 def _transition_gain(
-    train: tuple[Ints, Ints, Ints], test: tuple[Ints, Ints, Ints], n_codes: int, n_actions: int
+    train: tuple[Ints, Ints, Ints, Ints],
+    test: tuple[Ints, Ints, Ints, Ints],
+    n_codes: int,
+    n_actions: int,
 ) -> Floats:
-    """Return log p(next | code, action) - log p(next | code), or without actions the next level."""
-    (code, action, after), (c, a, j) = train, test
-    n_next, n_where = n_codes + 1, int(max(code.max(initial=0), c.max(initial=0))) + 1
+    """Return the first part of the score; without actions, what the code tells about the next."""
+    (code, action, after, motive), (c, a, j, m) = train, test
+    n_next, n_motives = n_codes + 1, int(max(motive.max(initial=0), m.max(initial=0))) + 1
     share = (np.bincount(after, minlength=n_next) + 0.5) / (len(after) + 0.5 * n_next)
     everywhere: Floats = share[j].astype(np.float64)
-    by_code = _shrunk(code, after, c, j, everywhere, n_where, n_next)
+    by_code = _shrunk(code, after, c, j, everywhere, n_codes, n_next)
     if n_actions == 1:
         return np.log(by_code / everywhere)
-    by_pair = _shrunk(
-        code * n_actions + action, after, c * n_actions + a, j, by_code, n_where * n_actions, n_next
-    )
-    gain: Floats = np.log(by_pair / by_code)
+
+    def told(own: Ints, theirs: Ints, n: int) -> Floats:
+        return _shrunk(code * n + own, after, c * n + theirs, j, by_code, n_codes * n, n_next)
+
+    without = by_code if n_motives == 1 else told(motive, m, n_motives)
+    gain: Floats = np.log(told(action, a, n_actions) / without)
     return gain
 
 

@@ -25,7 +25,7 @@ from romdp.data.budget import Budget
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.encoding.decoder import StateDecoder
-from romdp.encoding.scoring import score, with_motives
+from romdp.encoding.scoring import score
 from romdp.encoding.steps import ENDED, UNKNOWN, Steps
 from romdp.playing.memory import COLUMNS
 from romdp.playing.vector_codes import VectorCodes
@@ -287,14 +287,15 @@ def _is_idle(steps: Steps) -> bool:
 def _is_better(before: StateDecoder, found: StateDecoder, steps: Steps) -> bool:
     """Whether the codes in use predict better than those found.
 
-    Where codes lay apart and still do, their space has been tried along with others already.
+    Where codes lay apart and still do, their space has been tried along with others already. What
+    moved the agent to its actions is not told here: that is the codes in use, which would hardly
+    ever be given up for finer ones.
     """
     if before.encoding.tells_states and found.encoding.tells_states:
         return False
     part = steps.last(_JUDGED)
-    views = [_codes_seen(decoder, part) for decoder in (before, found)]
-    part = with_motives(part, views)
-    return score(views[0], part).exceeds(score(views[1], part)) > 1
+    old, new = (score(_codes_seen(decoder, part), part) for decoder in (before, found))
+    return old.exceeds(new) > 1
 
 
 def _codes_seen(decoder: StateDecoder, steps: Steps) -> NDArray[np.int64]:
