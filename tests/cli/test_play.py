@@ -4,10 +4,13 @@ import json
 
 import gymnasium
 import pytest
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import romdp
 from romdp.cli import app
+from romdp.reports.play_page import write_play_page
+from romdp.worlds import Distraction, ROMDPEnv, VectorObservation
 
 
 def run(*arguments):
@@ -47,6 +50,18 @@ def test_an_environment_of_somebody_elses_module_is_found(tmp_path):
     policy = romdp.load_policy(tmp_path / "grid" / "policy.npz")
     shown, _ = gymnasium.make("minigrid:MiniGrid-Empty-5x5-v0").reset(seed=0)
     assert policy.act(shown) in range(7)
+
+
+def test_the_page_shows_pictures_as_pictures_and_other_vectors_as_bars(tmp_path):
+    digits, kinds = load_digits(n_class=2, return_X_y=True)
+    world = romdp.worlds.random_romdp(2, 2, 2, seed=1)
+    classes = [digits[kinds == kind] for kind in (0, 1)]
+    env = VectorObservation(ROMDPEnv(world), classes, seed=0)
+    for world, drawn in ((env, "<img src"), (Distraction(env, 1, seed=0), '<svg viewBox="0 0 ')):
+        played = romdp.play(romdp.LCPSRL(), world, steps=800, seed=0)
+        page = write_play_page(played, "two digits", tmp_path / "page.html").read_text()
+        assert page.count(drawn) == played.partition.n_clusters >= 2
+        assert ("Bars: numbers in standard deviations" in page) == ("svg" in drawn)
 
 
 @pytest.mark.parametrize(

@@ -207,10 +207,43 @@ def test_codes_of_short_vectors_are_called_by_a_typical_one():
     states = np.append(0, actions.cumsum()[:-1]) % 2  # action 1 goes to the other place
     vectors = places[states] + 0.05 * rng.standard_normal((600, 2))
     seen = make_steps(vectors, actions, states.astype(float))
-    codes.adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=("standard",))))
-    names = {codes.name(code) for code in range(codes.n_codes)}
-    shown = np.array([[float(x) for x in name.split(": ")[1].split(",")] for name in names])
-    np.testing.assert_allclose(shown[np.argsort(shown[:, 0])], places, atol=0.1)
+    for vector in vectors:
+        codes.encode(vector)
+    for view in ("standard", "actions"):  # whether or not the view shows all there is
+        codes.adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=(view,))))
+        kept = codes.snapshot()
+        assert kept.example(0) is None  # the name says it
+        names = {kept.name(code) for code in range(kept.n_codes)}
+        shown = np.array([[float(x) for x in name.split(": ")[1].split(",")] for name in names])
+        np.testing.assert_allclose(shown[np.argsort(shown[:, 0])], places, atol=0.1)
+
+
+def test_a_policy_keeps_a_vector_of_each_code_to_look_at(tmp_path):
+    """Long vectors of two kinds; those that repeat are their own example."""
+    rng = np.random.default_rng(0)
+    kinds = rng.random((2, 16)) * 8
+    states = rng.integers(0, 2, 600)  # action 1 leads to the other kind
+    actions = np.append((states[1:] != states[:-1]).astype(int), 0)
+    vectors = kinds[states] + 0.05 * rng.standard_normal((600, 16))
+    codes = VectorCodes(spaces.Box(-10, 10, (16,)))
+    for vector in vectors:
+        codes.encode(vector)
+    codes.adopt(find_states(make_steps(vectors, actions, None), romdp.Likelihood(), rng))
+    kept = codes.snapshot()
+    for state in (0, 1):
+        np.testing.assert_allclose(kept.example(kept.find(kinds[state])), kinds[state], atol=0.3)
+    assert kept.example(kept.n_codes + 5) is None
+    again = VectorCodes(spaces.Box(-10, 10, (16,)))
+    again.restore(kept.arrays())
+    np.testing.assert_array_equal(again.example(0), kept.example(0))
+    np.testing.assert_array_equal(again.snapshot().example(0), kept.example(0))
+    broken = kept.arrays() | {"examples": np.full((2, 16), np.inf, np.float32)}
+    with pytest.raises(StorageError, match="example"):
+        VectorCodes(spaces.Box(-10, 10, (16,))).restore(broken)
+    pictures = VectorCodes(spaces.Box(0, 255, (4, 4), np.uint8))
+    shown = rng.integers(0, 256, (4, 4)).astype(np.uint8)
+    pictures.code(pictures.encode(shown))
+    np.testing.assert_array_equal(pictures.snapshot().example(0), shown.ravel())
 
 
 def test_bad_vectors_are_refused():

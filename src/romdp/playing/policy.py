@@ -132,6 +132,10 @@ class Policy:
         """Return the observation that has a code, as text."""
         return self._observations.name(code)
 
+    def example_of(self, code: int) -> NDArray[Any] | None:
+        """Return a typical vector of a code; None for codes whose name says what they are."""
+        return self._observations.example(code)
+
     def _number(self, observation: Any, step: int = 0) -> int:
         step = whole_number(step, "step", 0)
         code = self._observations.find(observation, step)

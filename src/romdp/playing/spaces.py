@@ -57,6 +57,10 @@ class Codes(Protocol):
         """Return what has a code, as text for people."""
         ...
 
+    def example(self, code: int) -> NDArray[Any] | None:
+        """Return a vector with a code, to be looked at; None where the name says it all."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `codes_from` reads."""
         ...

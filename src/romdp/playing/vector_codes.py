@@ -24,6 +24,7 @@ _CAPACITY = 2**13  # codes
 _YOUNG = 20  # vectors below which the mean of a code still moves
 _SHORT = 6  # numbers of a vector that its name can hold
 _NEW = 0.9  # share of different vectors from which on they do not repeat
+_LOOKED_AT, _MOST_LOOKED_AT = 2**24, 20_000  # numbers, and last vectors: examples are among them
 
 
 class VectorCodes(Codes):
@@ -46,6 +47,9 @@ class VectorCodes(Codes):
     stepwise
         The number of every pair (what a vector is by itself, step of the episode) that was met,
         while those are the codes; else None.
+    examples
+        In the codes of a policy: a typical vector of what vectors are by themselves, NaN where
+        none was met lately; None if vectors are named.
     """
 
     size = _CAPACITY
@@ -62,6 +66,7 @@ class VectorCodes(Codes):
         self.decoder: StateDecoder | None = None
         self.book: Codebook | None = None
         self.stepwise: dict[tuple[int, int], int] | None = None
+        self.examples: NDArray[np.float32] | None = None
         self._last = (-1, -1, -1)  # the last ticket asked for, its code by itself and at its step
 
     def flatten(self, observation: Any) -> NDArray[Any]:
@@ -213,34 +218,51 @@ class VectorCodes(Codes):
 
     def name(self, code: int) -> str:
         """Return what a code is called: its number and, if vectors are short, a typical one."""
-        when = ""
-        if self.stepwise is not None:
-            code, age = list(self.stepwise)[code] if code < len(self.stepwise) else (code, 0)
-            when = f" at step {age}"
-        typical = self._typical(code) if self.known and self.n_features <= _SHORT else None
+        code, when = self._by_itself(code)
+        typical = self._typical(code) if self.n_features <= _SHORT else None
         if typical is None:
             return f"code {code}{when}"
         return f"code {code}{when}: {', '.join(f'{part:.3g}' for part in typical)}"
 
+    def example(self, code: int) -> NDArray[Any] | None:
+        """Return a typical vector with a code; short ones are in its name already."""
+        return None if self.n_features <= _SHORT else self._typical(self._by_itself(code)[0])
+
+    def _by_itself(self, code: int) -> tuple[int, str]:
+        """Return what a vector is whatever the step, and that step in words."""
+        if self.stepwise is None:
+            return code, ""
+        code, age = list(self.stepwise)[code] if code < len(self.stepwise) else (code, 0)
+        return code, f" at step {age}"
+
     def _typical(self, code: int) -> NDArray[Any] | None:
-        """Return the vector that a code stands for, or the mean of those that have it."""
         if self.names is not None:
             found = list(self.names)[code : code + 1]
             return np.frombuffer(found[0], self.memory.vectors.dtype) if found else None
-        assert self.decoder is not None
-        encoding = self.decoder.encoding
-        if encoding.map.matrix.shape[1] < self.n_features:  # a view that leaves something out
+        if self.examples is None or code >= len(self.examples):
             return None
-        book = encoding.codebook if self.book is None else self.book
-        vectors = encoding.map.center + book.points @ np.linalg.pinv(encoding.map.matrix)
-        own = self.codes(vectors) == code
-        return np.average(vectors[own], axis=0, weights=1 + book.sizes[own]) if own.any() else None
+        vector = self.examples[code]
+        return None if np.isnan(vector[0]) else vector
+
+    def _find_examples(self) -> NDArray[np.float32]:
+        """Take the vector nearest to the mean of each code, among the last ones met."""
+        most = min(_MOST_LOOKED_AT, max(256, _LOOKED_AT // self.n_features))
+        rows = self.memory.vectors[max(0, self.memory.size - most) : self.memory.size]
+        codes = self.codes(rows) if len(rows) else np.zeros(0, np.int64)
+        found = np.full((int(codes.max(initial=-1)) + 1, self.n_features), np.nan, np.float32)
+        for code in np.unique(codes):
+            mine = rows[codes == code].astype(np.float64)
+            far = ((mine - mine.mean(axis=0)) ** 2).sum(axis=1)
+            found[code] = mine[far.argmin()]
+        return found
 
     def snapshot(self) -> "VectorCodes":
-        """Return codes as they are now, for a policy; they remember nothing."""
+        """Return codes as they are now, for a policy; of what was met they keep examples."""
         copy = VectorCodes(self.space)
         if self.names is None:
             copy.adopt(self.decoder, self.book, self.stepwise or ())
+            if self.decoder is not None:
+                copy.examples = self._find_examples() if self.memory.size else self.examples
         else:
             copy.names = dict(self.names)
         return copy
@@ -257,6 +279,8 @@ class VectorCodes(Codes):
             arrays["book_points"], arrays["book_sizes"] = self.book.points, self.book.sizes
         if self.stepwise is not None:
             arrays["stepwise"] = np.array(list(self.stepwise), np.int64).reshape(-1, 2)
+        if self.examples is not None:
+            arrays["examples"] = self.examples
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -285,6 +309,10 @@ class VectorCodes(Codes):
             stepwise = [(c, age) for c, age in stored.whole("stepwise", (None, 2), 0).tolist()]
             if len(set(stepwise)) < len(stepwise):
                 stored.refuse("stepwise has a pair twice")
+        if "examples" in stored:
+            self.examples = stored.take("examples", (None, self.n_features), np.float32)
+            if np.isinf(self.examples).any():
+                stored.refuse("an example is not finite")
         stored.finish()
         if decoder.encoding.map.matrix.shape[0] != self.n_features:
             stored.refuse(f"its vectors do not have {self.n_features} numbers")

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from romdp.core.text import count, number
 from romdp.exact.objectives import AVERAGE
 from romdp.playing.episodes import learning_curve
+from romdp.playing.policy import Policy
 from romdp.playing.run import Run
+from romdp.reports.portraits import BARS, drawing
 from romdp.reports.shell import (
     Html,
     asset,
@@ -189,13 +191,14 @@ def _policy(run: Run) -> Html:
     met = np.flatnonzero((labels >= 0) & ~np.isnan(policy.values))
     groups, first = np.unique(labels[met], return_index=True)
     order = np.argsort(-policy.values[met[first]], kind="stable")[:_MOST_GROUPS]
+    looks, bars = _looks(policy, met[first[order]])
     rows = [
         [
             int(groups[i]),
             int(sizes[groups[i]]),
             str(policy.action_of(int(met[first[i]]))),
             float(policy.values[met[first[i]]]),
-            policy.name_of(int(met[first[i]])),
+            element("span", looks.get(int(met[first[i]]), ""), policy.name_of(int(met[first[i]]))),
         ]
         for i in order
     ]
@@ -205,7 +208,19 @@ def _policy(run: Run) -> Html:
         meaning = "what it is worth to be there and not in the worst group (average)"
     note = (
         "What to do by the mean of what was learned, without exploring, the best group first. "
-        f"Values: {meaning}.{some}"
+        f"Values: {meaning}.{some}{bars}"
     )
     headings = ["group", "observations", "action", "value", "one of them"]
     return section("policy", "The policy", table(headings, rows), note=note)
+
+
+def _looks(policy: Policy, codes: NDArray[np.int64]) -> tuple[dict[int, Html], str]:
+    """Draw a typical vector of each code, where there is one, and say what bars mean."""
+    found = {code: policy.example_of(code) for code in codes.tolist()}
+    vectors = {code: vector.astype(float) for code, vector in found.items() if vector is not None}
+    if not vectors:
+        return {}, ""
+    every = np.array(list(vectors.values()))
+    show = drawing(float(every.min()), float(every.max()), every.mean(axis=0), every.std(axis=0))
+    drawn = {code: show(vector) for code, vector in vectors.items()}
+    return drawn, "" if "<img" in next(iter(drawn.values())) else f" {BARS}"

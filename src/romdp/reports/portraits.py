@@ -3,7 +3,7 @@
 import base64
 import struct
 import zlib
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from romdp.reports.shell import Html, element, join, section, table
 
 Floats = NDArray[np.float64]
 
+BARS = "Bars: numbers in standard deviations from the mean of all."
 _MOST_STATES = 50
 _SMALLEST = 16  # numbers of a picture
 _MOST_BARS = 64
@@ -41,18 +42,13 @@ def portrait_section(model: LatentModel) -> Html:
     if decoder is None or seen is None:
         return Html("")
     places = model.predict(list(range(len(seen.rows))), unknown="mark")  # as the model numbers them
-    draw = _picture if _side(seen.means.shape[1]) else _profile
-    center = np.average(seen.means, axis=0, weights=np.maximum(seen.rows, 1e-9))
-    spread = np.where(seen.spread > 0, seen.spread, 1.0)
-    low, high = float(seen.means.min()), float(seen.means.max())
-    for members in (seen.typical, seen.doubtful):
-        low, high = min(low, float(members.min())), max(high, float(members.max()))
-
-    def show(vector: Floats) -> Html:
-        if draw is _picture:
-            return _picture((vector - low) / max(high - low, 1e-300))
-        return _profile((vector - center) / spread)
-
+    shown = (seen.means, seen.typical, seen.doubtful)
+    show = drawing(
+        min(float(vectors.min()) for vectors in shown),
+        max(float(vectors.max()) for vectors in shown),
+        np.average(seen.means, axis=0, weights=np.maximum(seen.rows, 1e-9)),
+        seen.spread,
+    )
     listed = np.argsort(-seen.rows, kind="stable")[:_MOST_STATES]
     rows = [
         [
@@ -78,7 +74,7 @@ def portrait_section(model: LatentModel) -> Html:
         f"{_IN_WORDS[encoding.view]}. How well each predicts held-out steps, in "
         f"nats per step: {scores}. "
         f"{unsure} of {len(rows)} states are less than {SURE:.0%} sure on average. "
-        + ("" if draw is _picture else "Bars: numbers in standard deviations from the mean of all.")
+        + ("" if _side(encoding.n_features) else BARS)
     )
     return section(
         "looks",
@@ -88,9 +84,29 @@ def portrait_section(model: LatentModel) -> Html:
         element("h3", "The codes, coloured by state"),
         _map(decoder, places[seen.state_of_code]),
         element("h3", "What actions and rewards depend on"),
-        _directions(decoder.encoding, draw),
+        _directions(decoder.encoding),
         note=text,
     )
+
+
+def drawing(low: float, high: float, center: Floats, spread: Floats) -> Callable[[Floats], Html]:
+    """Return what draws vectors: as a picture if so many numbers are a square, else as bars.
+
+    Parameters
+    ----------
+    low, high
+        The numbers that are black and white.
+    center, spread
+        The mean of all vectors, and the standard deviation of every number.
+    """
+    scale = np.where(spread > 0, spread, 1.0)
+
+    def show(vector: Floats) -> Html:
+        if _side(len(vector)):
+            return _picture((vector - low) / max(high - low, 1e-300))
+        return _profile((vector - center) / scale)
+
+    return show
 
 
 def _side(d: int) -> tuple[int, int] | None:
@@ -178,7 +194,7 @@ def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
     return element("div", drawn, class_="card")
 
 
-def _directions(encoding: Encoding, draw: Any) -> Html:
+def _directions(encoding: Encoding) -> Html:
     """Draw how strong the directions are beside chance, and what they weigh."""
     strengths = encoding.strengths[:_STRENGTHS]
     if not len(strengths) or not np.isfinite(encoding.noise):
@@ -203,10 +219,12 @@ def _directions(encoding: Encoding, draw: Any) -> Html:
     text = f"{encoding.rank} directions stand out from what chance gives (the line)."
     shown: list[Html] = []
     if encoding.view == "actions":
+        weigh = drawing(
+            -1.0, 1.0, np.zeros(encoding.n_features), np.full(encoding.n_features, 1 / 3)
+        )
         matrix = encoding.map.matrix[:, :_MOST_DIRECTIONS].T
         for weights in matrix:
             largest = max(float(np.abs(weights).max()), 1e-300)
-            scaled = weights / largest
-            shown.append(draw((scaled + 1) / 2 if draw is _picture else 3 * scaled))
-        text += " What the strongest weigh:" if draw is _picture else " Their weights:"
+            shown.append(weigh(weights / largest))
+        text += " What the strongest weigh:"
     return element("div", drawn, element("p", text), *shown, class_="card")
