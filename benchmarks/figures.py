@@ -141,11 +141,11 @@ def likelihood() -> Figure:
 
 COLOURS = {
     "ucrl2": "#D55E00",
-    "overlap alone": "#E69F00",
+    "overlap": "#E69F00",
     "sl-ucrl": "#0072B2",
     "oracle": "#000000",
 }
-MARKERS = {"ucrl2": "s", "overlap alone": "^", "sl-ucrl": "o", "oracle": "D"}
+MARKERS = {"ucrl2": "s", "overlap": "^", "sl-ucrl": "o", "oracle": "D"}
 
 
 def scales() -> Figure:

@@ -58,6 +58,8 @@ def score_playing(playing: Any, world: romdp.ROMDP, seconds: float) -> dict[str,
 def _misplaced(found: romdp.Partition, truth: romdp.Partition) -> int:
     """Count the observations with a group that would have to move."""
     placed = (found.labels >= 0).astype(np.float64)
+    if not placed.any():  # some agents group nothing until they have seen enough
+        return 0
     return round(found.misclassification(truth, weights=placed) * placed.sum())
 
 
