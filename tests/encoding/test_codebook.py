@@ -7,16 +7,14 @@ import pytest
 from encoding_worlds import chain
 
 from romdp.core.errors import StorageError
-from romdp.encoding.codebook import (
-    Codebook,
+from romdp.encoding.apart import (
     _drop_fragments,
     _residuals,
     _split_wide,
     _sums,
     codes_apart,
-    k_means,
-    lead,
 )
+from romdp.encoding.codebook import Codebook, k_means, lead
 from romdp.encoding.directions import LinearMap, action_directions, mean_and_scale, whitening
 from romdp.encoding.encoder import make_steps
 from romdp.encoding.moments import Moments

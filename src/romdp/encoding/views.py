@@ -18,7 +18,8 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.stored import Stored
 from romdp.core.validation import freeze
 from romdp.data.vectors import vector_array
-from romdp.encoding.codebook import Codebook, codes_apart, k_means
+from romdp.encoding.apart import codes_apart
+from romdp.encoding.codebook import Codebook, k_means
 from romdp.encoding.directions import (
     Directions,
     LinearMap,
@@ -248,15 +249,33 @@ def count_moments(
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """A view with its codebook, the codes of the rows it is judged on, and how it scores."""
+class Look:
+    """A view with its codebook, and the codes of the rows that it is judged on."""
 
     name: str
     map: LinearMap
     codebook: Codebook
     codes: Ints
+
+    @classmethod
+    def at(cls, steps: Steps, name: str, linear: LinearMap, book: Codebook) -> "Look":
+        """Look at these rows."""
+        codes = [book.nearest(linear(some))[0] for some in cut(steps.vectors)]
+        return Look(name, linear, book, np.concatenate(codes))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate(Look):
+    """A look and how it scores; ``stepwise`` if together with the step of the episode."""
+
     score: Score
     stepwise: bool
+
+    @classmethod
+    def of(cls, look: Look, steps: Steps, in_use: bool) -> Self:
+        """Judge a look on the rows that it was taken at."""
+        marks = score_with_age(look.codes, steps, in_use)
+        return cls(look.name, look.map, look.codebook, look.codes, *marks)
 
 
 def learn_encoding(
@@ -432,25 +451,6 @@ def _maps(moments: Moments, white: LinearMap, found: Directions) -> dict[str, Li
     return maps
 
 
-@dataclass(frozen=True, eq=False)
-class _Look:
-    """A view with its codebook, and the codes of the rows that it will be judged on."""
-
-    name: str
-    map: LinearMap
-    codebook: Codebook
-    codes: Ints
-
-    @classmethod
-    def at(cls, steps: Steps, name: str, linear: LinearMap, book: Codebook) -> Self:
-        codes = [book.nearest(linear(some))[0] for some in cut(steps.vectors)]
-        return cls(name, linear, book, np.concatenate(codes))
-
-    def judged(self, steps: Steps, in_use: bool) -> Candidate:
-        marks = score_with_age(self.codes, steps, in_use)
-        return Candidate(self.name, self.map, self.codebook, self.codes, *marks)
-
-
 def _candidates(
     steps: Steps,
     rng: np.random.Generator,
@@ -472,11 +472,11 @@ def _candidates(
     for name, inner in maps.items():
         if name in views and inner.matrix.any():
             linear = _after(first, inner)
-            looks.append(_Look.at(part, name, linear, k_means(linear(rows), most, rng)))
+            looks.append(Look.at(part, name, linear, k_means(linear(rows), most, rng)))
     seen = [look.codes for look in looks]
     part = with_motives(part, seen if previous is None else [*seen, previous.codes(part.vectors)])
     in_use = previous is not None and previous.stepwise
-    tried = [look.judged(part, in_use) for look in looks]
+    tried = [Candidate.of(look, part, in_use) for look in looks]
     if "apart" in views and white.matrix.size:
         linear = _after(first, white)
         before: Floats | None = None
@@ -488,10 +488,10 @@ def _candidates(
         found_apart = codes_apart(everything, rng, [start.codes for start in starts], before)
         if found_apart is not None:
             matrix, book = found_apart
-            look = _Look.at(part, "apart", _after(first, white.then(matrix)), book)
-            tried.append(look.judged(part, in_use))
+            look = Look.at(part, "apart", _after(first, white.then(matrix)), book)
+            tried.append(Candidate.of(look, part, in_use))
     if not tried:  # nothing varies, or nothing is apart
         linear = _after(first, maps["standard"])
         book = k_means(linear(rows), most, rng)
-        tried.append(_Look.at(part, "standard", linear, book).judged(part, in_use))
+        tried.append(Candidate.of(Look.at(part, "standard", linear, book), part, in_use))
     return tried, part
