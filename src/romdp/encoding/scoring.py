@@ -26,6 +26,7 @@ from romdp.encoding.steps import Steps
 _WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # prior steps, the best is taken
 _BLOCKS = 40  # of consecutive steps: every other one is held out
 _CLEARLY = 2.0  # standard errors that codes must predict better together with the step
+_WORTH = 1 / 3  # share of their score that the step must add: less is what any splitting may add
 _FEWEST_EPISODES = 10  # before that is asked
 _LONGEST = 512  # steps of an episode beyond which it is not
 _OFTEN, _NEARLY_ALWAYS = 0.6, 0.9  # chances of an action that are motives of their own
@@ -169,7 +170,8 @@ def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Sco
     if 2 * pairs.max() > len(pairs) or pairs.max() == len(np.unique(codes)) - 1:
         return alone, False  # each was met once, or codes show the step
     together = score(pairs, steps)
-    stepwise = together.exceeds(alone) > (-_CLEARLY if in_use else _CLEARLY)
+    clearly = together.exceeds(alone) > (-_CLEARLY if in_use else _CLEARLY)
+    stepwise = clearly and together.mean - alone.mean > _WORTH * together.mean
     return (together if stepwise else alone), stepwise
 
 
