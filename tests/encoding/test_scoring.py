@@ -70,6 +70,26 @@ def test_the_step_of_the_episode_counts_only_where_it_tells_something():
     assert len(np.unique(steps.with_ages(codes))) == 10
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_step_must_add_much(seed):
+    """Codes that show the step, but for a few; the step adds a little, and surely so."""
+    rng = np.random.default_rng(seed)
+    ages, actions = np.tile(np.arange(5), 400), rng.integers(0, 2, 2000)
+    wrong = np.zeros(2000, np.bool_)
+    for t in np.flatnonzero(ages):
+        wrong[t] = (wrong[t - 1] and ages[t] > 1) or actions[t - 1] != ages[t - 1] % 2
+    codes = np.where(rng.random(2000) < 0.01, 10, 2 * ages + wrong)
+    codes = np.unique(codes, return_inverse=True)[1]
+    following = np.where(ages < 4, np.arange(1, 2001), ENDED)
+    steps = Steps(np.zeros((2000, 1)), actions, None, following, 2, ages)
+    alone, together = score(codes, steps), score(steps.with_ages(codes), steps)
+    assert together.exceeds(alone) > 2
+    for in_use in (False, True):
+        mark, stepwise = score_with_age(codes, steps, in_use)
+        assert not stepwise
+        assert mark.mean == alone.mean
+
+
 def driven(wise, n=4000, seed=0):
     """Walk along eight states; ``wise`` is how often the driver looks at the state and is right."""
     rng = np.random.default_rng(seed)

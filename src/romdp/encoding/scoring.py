@@ -152,7 +152,7 @@ def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Sco
     steps
         What was seen.
     in_use
-        Whether the step was told apart so far: then it is, unless that predicts clearly worse.
+        Whether the step was told apart so far: then it is, unless it adds little or harms clearly.
 
     Returns
     -------
