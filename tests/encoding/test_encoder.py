@@ -171,3 +171,19 @@ def test_without_a_signal_nothing_is_grouped_and_a_warning_says_so():
     seen = romdp.Trajectory(rng.standard_normal((2000, 5)), rng.integers(3, size=2000))
     with pytest.warns(UserWarning, match="No signal"):
         assert romdp.cluster(seen).n_clusters == 1
+
+
+def test_a_decoder_is_taught_what_is_new(monkeypatch):
+    """A state that is met only in the last of many steps is a state as well."""
+    monkeypatch.setattr("romdp.encoding.decoder._TEACHING", 4000)
+    early, late = chain(5000, n_states=3, spread=0.3), chain(2000, spread=0.3, seed=1)
+    rng = np.random.default_rng(0)
+    unmet = 0.3 * rng.standard_normal((5000, 1))
+    vectors = np.vstack([np.hstack([early.vectors, unmet]), late.vectors])
+    actions, rewards = (
+        np.append(getattr(early, name), getattr(late, name)) for name in ("actions", "rewards")
+    )
+    steps = make_steps(vectors, actions, rewards, [5000, 2000])
+    decoder = find_states(steps, romdp.Likelihood(), rng, romdp.Encoder(views=("standard",)))
+    assert decoder.linear is not None
+    assert accuracy(decoder.predict(late.vectors), late.states) > 0.9

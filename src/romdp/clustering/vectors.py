@@ -80,8 +80,8 @@ def find_states(
         return found[states]
 
     linear, judged = teach(steps, states, plain.n_states, encoding.teaching_map, rng, regroup)
-    views = (states[: len(judged)], judged)
-    part = with_motives(steps.first(len(judged)), views)
+    views = (states[-len(judged) :], judged)
+    part = with_motives(steps.last(len(judged)), views)
     before, after = (score(some, part) for some in views)
     fewer = len(linear.bias) < plain.n_states
     if after.exceeds(before) < (2 * _WORSE if fewer else _WORSE):

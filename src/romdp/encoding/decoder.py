@@ -137,7 +137,7 @@ def teach(
     Parameters
     ----------
     steps
-        What was seen; the first steps suffice if there are many.
+        What was seen; the last steps suffice if there are many, and they show what is new.
     states
         The hidden state of each row so far.
     n_states
@@ -154,10 +154,10 @@ def teach(
     decoder
         What was learned.
     judged
-        The states of the first rows, each decoded by a decoder that was not fitted to it.
+        The states of the last rows, each decoded by a decoder that was not fitted to it.
     """
-    steps = steps.first(_TEACHING)
-    states = states[: steps.n_steps]
+    steps = steps.last(_TEACHING)
+    states = states[-steps.n_steps :]
     space = white(steps.vectors)
     weights, bias = _logit(space, states, n_states)
     for round_ in range(_ROUNDS):
