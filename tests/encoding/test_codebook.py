@@ -14,11 +14,11 @@ from romdp.encoding.apart import (
     _sums,
     codes_apart,
 )
+from romdp.encoding.choosing import count_moments
 from romdp.encoding.codebook import Codebook, k_means, lead
 from romdp.encoding.directions import LinearMap, action_directions, mean_and_scale, whitening
 from romdp.encoding.encoder import make_steps
 from romdp.encoding.moments import Moments
-from romdp.encoding.views import count_moments
 from romdp.worlds import DistractedRing
 
 

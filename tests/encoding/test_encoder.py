@@ -7,11 +7,11 @@ from sklearn.preprocessing import StandardScaler
 import romdp
 from romdp.clustering.vectors import find_states
 from romdp.encoding import Encoder
+from romdp.encoding.choosing import Candidate, _choose, learn_encoding
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.directions import LinearMap
 from romdp.encoding.encoder import make_steps
 from romdp.encoding.scoring import score_with_age
-from romdp.encoding.views import Candidate, _choose, learn_encoding
 
 
 def fitted(seen, **settings):

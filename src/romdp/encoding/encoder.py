@@ -12,9 +12,10 @@ from romdp.core.randomness import Seed, generator
 from romdp.core.storage import PathLike, read_arrays, write_arrays
 from romdp.core.validation import real_array, whole_array, whole_number
 from romdp.data.vectors import vector_array
+from romdp.encoding.choosing import learn_encoding
 from romdp.encoding.moments import Floats, Ints
 from romdp.encoding.steps import Steps, following_rows
-from romdp.encoding.views import VIEWS, Encoding, apply_features, cut, learn_encoding
+from romdp.encoding.views import VIEWS, Encoding, apply_features, cut
 
 _KIND, _VERSION = "encoder", 1
 
@@ -113,7 +114,7 @@ class Encoder(Estimator):
     ) -> Encoding:
         """Return what `fit` learns from steps, whose vectors went through ``features``.
 
-        ``previous`` and ``group`` are those of `romdp.encoding.views.learn_encoding`.
+        ``previous`` and ``group`` are those of `romdp.encoding.choosing.learn_encoding`.
         """
         for view in self.views:
             if view not in VIEWS:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.encoding.moments import Floats, Ints
-from romdp.encoding.steps import Steps
+from romdp.encoding.steps import Steps, both
 
 _WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # prior steps, the best is taken
 _BLOCKS = 40  # of consecutive steps: every other one is held out
@@ -100,18 +100,12 @@ def score(codes: Ints, steps: Steps) -> Score:
     return _by_block(gains, block)
 
 
-def both(codes: Ints, others: Ints) -> Ints:
-    """Return a number for each pair that occurs."""
-    numbers: Ints = np.unique(codes * (int(others.max()) + 1) + others, return_inverse=True)[1]
-    return numbers
-
-
 def with_motives(steps: Steps, views: Sequence[Ints]) -> Steps:
     """Find out what actions depended on.
 
-    Of the views, given by the code of each row, the one is taken from which actions are predicted
-    best on held-out steps; how likely each action is there, roughly, is the motive. Where no view
-    predicts actions there are none.
+    A view is given by the code of each row. The one that predicts actions best on held-out steps
+    counts: the motive is how likely each action is there, in rough classes. If no view predicts
+    actions, there are no motives.
     """
     block, actions = _blocks_of(steps.n_steps), steps.actions
     share = (np.bincount(actions, minlength=steps.n_actions) + 0.5) / (
@@ -191,7 +185,7 @@ def memory_score(codes: Ints, steps: Steps) -> Score:
     pair = codes * n_actions + actions
     past = np.zeros_like(codes)
     past[1:] = codes[:-1] * n_actions + actions[:-1]
-    triple = np.unique(pair * (n_codes * n_actions) + past, return_inverse=True)[1]
+    triple = both(pair, past)
     gains = np.zeros(len(codes))
     for half in (0, 1):
         a, b = rows[block[rows] % 2 != half], rows[block[rows] % 2 == half]

@@ -65,9 +65,7 @@ class Steps:
     def with_ages(self, codes: Ints) -> Ints:
         """Return a number for each pair of a code and the step of the episode."""
         assert self.ages is not None
-        pairs = codes * (int(self.ages.max()) + 1) + self.ages
-        numbers: Ints = np.unique(pairs, return_inverse=True)[1]
-        return numbers
+        return both(codes, self.ages)
 
     @property
     def by_age(self) -> "Steps":
@@ -112,6 +110,12 @@ class Steps:
             None if self.ages is None else self.ages[rows],
             None if self.motives is None else self.motives[rows],
         )
+
+
+def both(codes: Ints, others: Ints) -> Ints:
+    """Return a number for each pair that occurs."""
+    numbers: Ints = np.unique(codes * (int(others.max()) + 1) + others, return_inverse=True)[1]
+    return numbers
 
 
 def following_rows(lengths: Ints, terminated: NDArray[np.bool_] | None = None) -> Ints:

@@ -11,7 +11,7 @@ from romdp.exact.objectives import AVERAGE
 from romdp.playing.episodes import learning_curve
 from romdp.playing.policy import Policy
 from romdp.playing.run import Run
-from romdp.reports.portraits import BARS, drawing
+from romdp.reports.portraits import BARS, drawing, is_picture
 from romdp.reports.shell import (
     Html,
     asset,
@@ -223,4 +223,4 @@ def _looks(policy: Policy, codes: NDArray[np.int64]) -> tuple[dict[int, Html], s
     every = np.array(list(vectors.values()))
     show = drawing(float(every.min()), float(every.max()), every.mean(axis=0), every.std(axis=0))
     drawn = {code: show(vector) for code, vector in vectors.items()}
-    return drawn, "" if "<img" in next(iter(drawn.values())) else f" {BARS}"
+    return drawn, "" if is_picture(every.shape[1]) else f" {BARS}"

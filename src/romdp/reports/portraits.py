@@ -74,7 +74,7 @@ def portrait_section(model: LatentModel) -> Html:
         f"{_IN_WORDS[encoding.view]}. How well each predicts held-out steps, in "
         f"nats per step: {scores}. "
         f"{unsure} of {len(rows)} states are less than {SURE:.0%} sure on average. "
-        + ("" if _side(encoding.n_features) else BARS)
+        + ("" if is_picture(encoding.n_features) else BARS)
     )
     return section(
         "looks",
@@ -102,11 +102,16 @@ def drawing(low: float, high: float, center: Floats, spread: Floats) -> Callable
     scale = np.where(spread > 0, spread, 1.0)
 
     def show(vector: Floats) -> Html:
-        if _side(len(vector)):
+        if is_picture(len(vector)):
             return _picture((vector - low) / max(high - low, 1e-300))
         return _profile((vector - center) / scale)
 
     return show
+
+
+def is_picture(d: int) -> bool:
+    """Whether so many numbers are drawn as a picture, and not as bars."""
+    return _side(d) is not None
 
 
 def _side(d: int) -> tuple[int, int] | None:

@@ -1,0 +1,325 @@
+"""The choice of a view: all are tried, and the one is kept whose codes predict best.
+
+Which view is right depends on the data: where codes lie apart as they are, any map would only blur
+them; where most of a vector is noise, only the directions that actions and rewards depend on show
+the states. No rule tells beforehand, so every view is tried and `romdp.encoding.scoring` decides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+
+from romdp.core.validation import freeze
+from romdp.encoding.apart import codes_apart
+from romdp.encoding.codebook import Codebook, k_means
+from romdp.encoding.directions import (
+    Directions,
+    LinearMap,
+    action_directions,
+    mean_and_scale,
+    partly_whitening,
+    whitening,
+)
+from romdp.encoding.moments import Floats, Ints, Moments
+from romdp.encoding.scoring import Score, score, score_with_age, with_motives
+from romdp.encoding.steps import Steps, both
+from romdp.encoding.views import VIEWS, Encoding, cut
+
+_MOST_FEATURES = 1024  # longer vectors are mapped to their leading principal components first
+_MOST_COMPONENTS = 256
+_SAMPLE = 20_000  # rows that codes are found in
+_SCORED = 50_000  # rows that views are compared on, the last ones: they show what is new
+_HOPELESS = 0.3  # share of the best score of codes, below which codes are not grouped
+_AS_GOOD = 1.0  # standard errors between views that predict equally well
+_ALMOST_AS_GOOD = 2.0  # standard errors that codes apart may predict worse
+_PARTLY_AS_GOOD = 0.3, 0.1  # or share of the score: at first, and once they are in use
+_CLEARLY = 3.0  # standard errors that they predict better with another view if they are mixed
+_SAFELY_AS_GOOD = 0.5  # share of the best codes' score: codes in use then stay, whatever groups say
+_MOST_CODES, _ROWS_PER_CODE = 400, 10
+
+
+def reduction(steps: Steps, rng: np.random.Generator) -> LinearMap | None:
+    """Return a map of very long vectors to their leading principal components, None for others."""
+    d = steps.vectors.shape[1]
+    if d <= _MOST_FEATURES:
+        return None
+    most = min(steps.n_steps, 4 * _MOST_COMPONENTS)
+    rows = np.sort(rng.choice(steps.n_steps, most, replace=False))
+    sample = steps.vectors[rows].astype(np.float64)
+    center = sample.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(sample - center, full_matrices=False)
+    kept = (sizes > 1e-6 * max(sizes[0], 1e-300)) & (np.arange(len(sizes)) < _MOST_COMPONENTS)
+    return LinearMap(center, axes[kept].T)
+
+
+def count_moments(
+    steps: Steps, first: LinearMap | None, rng: np.random.Generator, moments: Moments | None = None
+) -> Moments:
+    """Add the steps to the moments, block by block."""
+    size = steps.vectors.shape[1] if first is None else first.matrix.shape[1]
+    moments = Moments(size, steps.n_actions) if moments is None else moments
+    for rows in steps.blocks():
+        following = steps.following[rows]
+        before, after = steps.vectors[rows], steps.vectors[np.maximum(following, 0)]
+        moments.add(
+            before.astype(np.float64) if first is None else first(before),
+            steps.actions[rows],
+            None if steps.rewards is None else steps.rewards[rows],
+            after.astype(np.float64) if first is None else first(after),
+            following >= 0,
+            following == -1,
+            rng,
+        )
+    return moments
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A view with its codebook, and the codes of the rows that it is judged on."""
+
+    name: str
+    map: LinearMap
+    codebook: Codebook
+    codes: Ints
+
+    @classmethod
+    def at(cls, steps: Steps, name: str, linear: LinearMap, book: Codebook) -> "Look":
+        """Look at these rows."""
+        codes = [book.nearest(linear(some))[0] for some in cut(steps.vectors)]
+        return Look(name, linear, book, np.concatenate(codes))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate(Look):
+    """A look and how it scores; ``stepwise`` if together with the step of the episode."""
+
+    score: Score
+    stepwise: bool
+
+    @classmethod
+    def of(cls, look: Look, steps: Steps, in_use: bool) -> Self:
+        """Judge a look on the rows that it was taken at."""
+        marks = score_with_age(look.codes, steps, in_use)
+        return cls(look.name, look.map, look.codebook, look.codes, *marks)
+
+
+def learn_encoding(
+    steps: Steps,
+    rng: np.random.Generator,
+    *,
+    views: Sequence[str] = VIEWS,
+    n_codes: int | None = None,
+    previous: Encoding | None = None,
+    features: Any = None,
+    group: Callable[[Steps, Ints], Ints] | None = None,
+) -> Encoding:
+    """Try the views and keep the one whose codes predict held-out steps best.
+
+    Parameters
+    ----------
+    steps
+        What was seen.
+    rng
+        Draws samples and starts.
+    views
+        Which of `VIEWS` to try.
+    n_codes
+        The number of codes of k-means; None grows with the square root of the number of steps.
+    previous
+        What was learned before from fewer steps: where its codes lay apart, its space is tried
+        again, so that codes that were found stay found.
+    features
+        What the vectors of ``steps`` have been through already.
+    group
+        Returns the group of every code, given steps and the code of every row. Views are then
+        compared by the groups of their codes: many codes predict worse than the few states behind
+        them, in the right view far more so than in a wrong one. None compares the codes. Where
+        codes predict better together with the step of the episode, the actions of the steps that
+        it is given are different ones at every step.
+    """
+    first = reduction(steps, rng)
+    moments = count_moments(steps, first, rng)
+    white = whitening(moments)
+    found = action_directions(moments, white)
+    maps = _maps(moments, white, found)
+    candidates, part = _candidates(steps, rng, first, maps, white, views, n_codes, previous)
+    if group is not None and not _still_tell_states(candidates, previous, part):
+        stepwise = previous is not None and previous.stepwise
+        candidates = _score_groups(candidates, part, group, stepwise)
+    in_use = previous is not None and previous.view == "apart"
+    best = _choose(candidates, _PARTLY_AS_GOOD[in_use], part)
+    _, scale = mean_and_scale(moments)
+    constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
+    scores = {
+        c.name: (c.score.mean, c.score.error)
+        for c in sorted(candidates, key=lambda c: c.score.mean)
+    }
+    return Encoding(
+        view=best.name,
+        map=best.map,
+        codebook=best.codebook,
+        teaching_map=_after(first, partly_whitening(moments)),
+        scores=MappingProxyType(scores),
+        rank=found.rank,
+        strengths=freeze(found.strengths),
+        noise=found.noise,
+        is_signal=best.score.is_signal,
+        constant=() if first is not None else tuple(constant.tolist()),
+        features=features,
+        stepwise=best.stepwise,
+    )
+
+
+def _still_tell_states(
+    candidates: list[Candidate], previous: Encoding | None, steps: Steps
+) -> bool:
+    """Whether codes that were states still are, whatever the groups of other codes predict.
+
+    As `_choose` decides, groups would have to predict five times as well as the best codes do to
+    change that; two to three times is usual. To find them takes longer than all else.
+    """
+    if previous is None or not previous.tells_states:
+        return False
+    best = max(candidates, key=lambda candidate: candidate.score.mean)
+    enough = _SAFELY_AS_GOOD * best.score.mean
+    return any(
+        c.name == "apart"
+        and not c.stepwise
+        and c.score.mean > enough
+        and not _are_several(c, best, steps)
+        for c in candidates
+    )
+
+
+def _are_several(apart: Candidate, other: Candidate, steps: Steps) -> bool:
+    """Whether codes that lie apart are several states each, which another view tells apart.
+
+    Then they predict clearly better together with the codes of the other view. Codes that are
+    states do not, however many they are and however few the steps: all that the other view says
+    about them is noise.
+    """
+    if other is apart or apart.stepwise:
+        return False
+    together = score(both(apart.codes, other.codes), steps)
+    return together.exceeds(score(apart.codes, steps)) > _CLEARLY
+
+
+def _score_groups(
+    candidates: list[Candidate],
+    steps: Steps,
+    group: Callable[[Steps, Ints], Ints],
+    in_use: bool,
+) -> list[Candidate]:
+    """Score the groups of codes in place of the codes; hopeless views are left out."""
+    most = max(candidate.score.mean for candidate in candidates)
+    if not any(candidate.score.is_signal for candidate in candidates):
+        return candidates
+    grouped = []
+    for candidate in candidates:
+        if candidate.score.mean < _HOPELESS * most and candidate.name != "apart":
+            continue
+        codes = candidate.codes
+        groups = group(steps.by_age if candidate.stepwise else steps, codes)[codes]
+        mark, stepwise = score_with_age(groups, steps, in_use)
+        apart = candidate.name == "apart" and candidate.score.mean > mark.mean
+        scored = replace(candidate, score=mark, stepwise=stepwise)
+        grouped.append(candidate if apart else scored)
+    return grouped
+
+
+def _choose(candidates: list[Candidate], partly: float, steps: Steps) -> Candidate:
+    """Choose the view that predicts best.
+
+    Codes that lie apart are preferred to others that predict hardly better, and where nothing
+    predicts: they can still be grouped, and they tell states from the first visit on, when there
+    is nothing to predict from. While they are many and steps are few, part of the best score will
+    do, unless they are several states each; codes that lie apart for reasons of their own have next
+    to none. Then, within one standard error of the best, the view of least size, which has the
+    least room for distractions.
+    """
+    best = max(candidates, key=lambda candidate: candidate.score.mean)
+    behind = {c.name: 0.0 if c is best else best.score.exceeds(c.score) for c in candidates}
+    for candidate in candidates:
+        if candidate.name != "apart":
+            continue
+        if not best.score.is_signal or behind["apart"] < _ALMOST_AS_GOOD:
+            return candidate
+        enough = candidate.score.mean > partly * best.score.mean
+        if enough and not _are_several(candidate, best, steps):
+            return candidate
+    as_good = [c for c in candidates if behind[c.name] < _AS_GOOD]
+    return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
+
+
+def _after(first: LinearMap | None, then: LinearMap) -> LinearMap:
+    """Join two maps; the first may be missing."""
+    if first is None:
+        return LinearMap(freeze(then.center), freeze(then.matrix))
+    center = first.center + then.center @ np.linalg.pinv(first.matrix)
+    return LinearMap(freeze(center), freeze(first.matrix @ then.matrix))
+
+
+def _maps(moments: Moments, white: LinearMap, found: Directions) -> dict[str, LinearMap]:
+    """Return the maps of the views whose codes are found by k-means."""
+    mean, scale = mean_and_scale(moments)
+    usable = scale > 1e-9 * max(float(scale.max(initial=0.0)), 1e-300)
+    inverse = np.where(usable, 1 / np.where(usable, scale, 1.0), 0.0)
+    overall = max(float(np.sqrt((scale**2).mean())), 1e-300)
+    maps = {
+        "plain": LinearMap(mean, np.diag(usable / overall)),
+        "standard": LinearMap(mean, np.diag(inverse)),
+        "white": white,
+        "actions": found.map,
+    }
+    if len(mean) == 1:
+        del maps["plain"], maps["white"]
+    return maps
+
+
+def _candidates(
+    steps: Steps,
+    rng: np.random.Generator,
+    first: LinearMap | None,
+    maps: Mapping[str, LinearMap],
+    white: LinearMap,
+    views: Sequence[str],
+    n_codes: int | None,
+    previous: Encoding | None,
+) -> tuple[list[Candidate], Steps]:
+    """Return the views, each judged, and the steps that they were judged on."""
+    n = steps.n_steps
+    most = max(2, min(_MOST_CODES, int(np.sqrt(n)), n // _ROWS_PER_CODE))
+    most = most if n_codes is None else min(n_codes, n)
+    sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
+    rows = steps.vectors[sample].astype(np.float64)
+    part = steps.last(_SCORED)
+    looks = []
+    for name, inner in maps.items():
+        if name in views and inner.matrix.any():
+            linear = _after(first, inner)
+            looks.append(Look.at(part, name, linear, k_means(linear(rows), most, rng)))
+    seen = [look.codes for look in looks]
+    part = with_motives(part, seen if previous is None else [*seen, previous.codes(part.vectors)])
+    in_use = previous is not None and previous.stepwise
+    tried = [Candidate.of(look, part, in_use) for look in looks]
+    if "apart" in views and white.matrix.size:
+        linear = _after(first, white)
+        before: Floats | None = None
+        starts = tried
+        if previous is not None and previous.view == "apart":
+            before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
+            starts = sorted(tried, key=lambda c: -c.score.mean)[:1]  # one start more will do
+        everything = linear(part.vectors)
+        found_apart = codes_apart(everything, rng, [start.codes for start in starts], before)
+        if found_apart is not None:
+            matrix, book = found_apart
+            look = Look.at(part, "apart", _after(first, white.then(matrix)), book)
+            tried.append(Candidate.of(look, part, in_use))
+    if not tried:  # nothing varies, or nothing is apart
+        linear = _after(first, maps["standard"])
+        book = k_means(linear(rows), most, rng)
+        tried.append(Candidate.of(Look.at(part, "standard", linear, book), part, in_use))
+    return tried, part
