@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import matplotlib.image
 import numpy as np
@@ -9,8 +10,13 @@ import pytest
 from encoding_worlds import accuracy, chain
 
 import romdp
+import romdp.logs.vectors
+from romdp.encoding.steps import ENDED, UNKNOWN
 from romdp.logs.applying import apply_model
 from romdp.logs.evaluating import evaluate
+from romdp.logs.fitting import fit_counts
+from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.counting import count_logs
 from romdp.reports.model_page import model_page
 from romdp.reports.portraits import png
 
@@ -112,7 +118,9 @@ def test_one_scalar_column_is_names_and_a_list_of_one_is_vectors(seen):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t["x1"].__setitem__(7, np.nan), "'x1' holds nan in row 7"),
+        (lambda t: t["x1"].__setitem__(7, np.nan), "'x1' holds nan in row 8"),
+        (lambda t: t["paid"].__setitem__(7, np.nan), "row 8 of the log, column 'paid'"),
+        (lambda t: t["paid"].__setitem__(7, np.inf), "column 'paid': inf is not a finite"),
         (lambda t: t.pop("x2"), "'x2'"),
         (lambda t: t.__setitem__("x0", ["a"] * 3000), "'x0' holds string"),
     ],
@@ -234,3 +242,107 @@ def test_the_command_takes_one_measurement_as_a_vector(tmp_path):
     )
     assert vector.exit_code == 0, vector.output
     assert romdp.load_model(out).n_states == 2
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ([[1.0, 2.0]] * 4 + [[3.0]], "column 'v': row 5 has 1 numbers and row 1 has 2"),
+        ([[1.0, 2.0]] * 4 + [None], "column 'v': row 5 is None"),
+        ([[1.0, 2.0]] * 4 + [[1.0, None]], "column 'v': column 1 holds nan in row 5"),
+        ([[1.0, 2.0]] * 4 + [[1.0, 1e200]], "column 'v': column 1 holds 1e.200 in row 5"),
+        ([], "holds no rows"),
+    ],
+)
+def test_bad_lists_are_refused_with_their_row(lists, message):
+    n = len(lists)
+    table = pa.table(
+        {
+            "v": pa.array(lists, pa.list_(pa.float64())),
+            "do": pa.array([0, 1, 0, 1, 0][:n], pa.int64()),
+            "paid": pa.array([0.0, 1.0, 0.0, 1.0, 0.0][:n], pa.float64()),
+        }
+    )
+    with pytest.raises(romdp.ROMDPError, match=message):
+        romdp.fit(table, "v", "do", "paid")
+
+
+def test_a_single_column_of_measurements_is_named(seen):
+    table = {"x": seen.vectors[:300, 0], "do": seen.actions[:300], "paid": seen.rewards[:300]}
+    with pytest.warns(UserWarning, match=r"column 'x' holds 300 different .*observation=\['x'\]"):
+        romdp.fit(table, "x", "do", "paid")
+
+
+def test_every_note_on_the_states_is_a_warning_and_printed_and_on_the_page():
+    rng = np.random.default_rng(0)
+    actions, states = rng.integers(2, size=3000), np.zeros(3000, int)
+    for t in range(2999):  # states 0 and 2 look alike
+        states[t + 1] = (states[t] + actions[t]) % 4
+    looks = np.array([0, 1, 0, 2])[states]
+    table = {"v": np.eye(3)[looks], "do": actions, "paid": rng.random(3000)}
+    with pytest.warns(UserWarning, match="Not Markov"):
+        model = romdp.fit(table, "v", "do", "paid")
+    assert model.n_states > 1
+    assert any(note.startswith("Not Markov") for note in model.warnings)
+    assert "NO  Not Markov: " in str(model)
+    assert "<b>Not Markov.</b>" in str(model_page(model))
+
+
+def test_a_data_frame_is_read_by_the_names_of_its_columns(seen, model):
+    pandas = pytest.importorskip("pandas")
+    names, table = columns(seen)
+    frame = pandas.DataFrame(table)[:20]
+    states = model.predict(seen.vectors[:20])
+    for order in (names, names[::-1], list(frame)):
+        np.testing.assert_array_equal(model.predict(frame[order]), states)
+    with pytest.raises(romdp.ROMDPError, match="no column 'x1'"):
+        model.predict(frame.drop(columns="x1"))
+    frame.loc[3, "x2"] = np.nan
+    with pytest.raises(romdp.ROMDPError, match="column 'x2' holds nan in row 3"):
+        model.predict(frame)
+
+
+def test_what_is_no_vector_is_not_taken_for_the_number_of_a_state(seen, model):
+    bytes_ = np.clip(100 * seen.vectors + 50, 0, 255).astype(np.uint8)
+    table = {"v": bytes_, "do": seen.actions, "paid": seen.rewards}
+    found = romdp.fit(table, "v", "do", "paid")
+    assert found.predict(bytes_[0]) == found.predict(bytes_[:1])[0]
+    assert found.act(bytes_[0].tolist()) == found.act(bytes_[:1])[0]
+    with pytest.raises(romdp.ROMDPError, match="vectors have 2 numbers each"):
+        model.predict([0, 1])
+    with pytest.raises(romdp.ROMDPError, match="learned from vectors"):
+        model.predict(0)
+    assert model.predict(seen.vectors[:0]).shape == model.act(seen.vectors[:0]).shape == (0,)
+
+
+def test_states_that_the_log_never_shows_do_not_shift_the_others(seen, model, tmp_path):
+    """A decoder may know a state that is no row's most likely one."""
+    names, table = columns(seen)
+    kept = model.decoder.predict(seen.vectors) != 0
+    rows = {name: np.asarray(values)[kept] for name, values in table.items()}
+    fewer = fit_counts(
+        count_logs(
+            {**rows, "s": model.decoder.predict(seen.vectors[kept])}, Columns("s", "do", "paid")
+        )
+    )
+    fewer = replace(fewer, decoder=model.decoder, columns=model.columns)
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    apply_model(fewer, tmp_path / "log.parquet", tmp_path / "out.parquet", ",".join(names))
+    written = pq.read_table(tmp_path / "out.parquet")["hidden_state"].to_pylist()
+    assert written == fewer.predict(seen.vectors[kept]).tolist()
+
+
+def test_a_trajectory_of_vectors_ends_where_it_says(seen, monkeypatch):
+    given = []
+    find = romdp.logs.vectors.find_states
+    monkeypatch.setattr(
+        romdp.logs.vectors, "find_states", lambda *some: given.append(some[0]) or find(*some)
+    )
+    lengths, terminated = np.full(100, 30), np.arange(100) % 2 == 0
+    ended = romdp.Trajectory(
+        seen.vectors, seen.actions, seen.rewards, lengths, terminated=terminated
+    )
+    found = romdp.HiddenStates().fit(ended)
+    assert given[0].following[29::30].tolist() == np.where(terminated, ENDED, UNKNOWN).tolist()
+    np.testing.assert_array_equal(found.labels_, found.predict(ended))
+    assert accuracy(found.labels_, seen.states) > 0.97

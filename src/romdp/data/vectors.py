@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
+
+_LARGEST = 1e100  # squares of larger numbers, added up, may be infinite
 
 
 def are_vectors(values: Any) -> bool:
@@ -22,20 +24,29 @@ def are_vectors(values: Any) -> bool:
 
 
 def vector_array(
-    values: ArrayLike, name: str = "vectors", columns: Sequence[str] | None = None
+    values: Any, name: str = "vectors", columns: Sequence[str] | None = None, first_row: int = 0
 ) -> NDArray[Any]:
     """Check vectors: rows of equally many finite numbers.
 
     Arrays of floats and small integers keep their type, so that pictures stay small. Arrays with
     more than two dimensions, such as pictures, are flattened.
+
+    Parameters
+    ----------
+    values
+        One row per observation.
+    name, columns, first_row
+        What messages call the vectors, their columns (by default as a data frame names them, else
+        by number) and the first row.
     """
+    names: Any = columns or getattr(values, "columns", ())
     try:
         array = np.asarray(values)
-    except ValueError as error:
-        raise InvalidInputError(f"{name}: rows have different lengths ({error})") from None
+    except ValueError:  # rows of different lengths, or no lists at all
+        array = vector_rows(list(values), name, first_row)
     if array.dtype == object:
         rows = array.ravel().tolist() if array.ndim == 1 else array.tolist()
-        array = vector_rows(rows, name)
+        array = vector_rows(rows, name, first_row)
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
     if array.dtype.kind not in "iuf":
@@ -45,38 +56,43 @@ def vector_array(
             f"{name} has shape {array.shape}; pass one row per observation, shape (n, d). Numbers "
             "that are names and not quantities are discrete observations: pass those as a column"
         )
-    array = array.reshape(len(array), -1)
     if 0 in array.shape:
         raise InvalidInputError(f"{name} has shape {array.shape}; there is nothing in it")
+    array = array.reshape(len(array), -1)
     if array.dtype.kind == "f":
+        largest = min(_LARGEST, float(np.finfo(array.dtype).max))
         for start in range(0, len(array), 65536):
-            bad = ~np.isfinite(array[start : start + 65536])
+            bad = ~(np.abs(array[start : start + 65536]) <= largest)
             if bad.any():
                 row, column = (int(i) for i in np.argwhere(bad)[0])
-                which = f"column {columns[column]!r}" if columns else f"column {column}"
+                which = repr(names[column]) if len(names) == array.shape[1] else column
                 raise InvalidInputError(
-                    f"{name}: {which} holds {array[start + row, column]} in row {start + row}; "
-                    "every number must be finite. Fill or drop such rows first"
+                    f"{name}: column {which} holds {array[start + row, column]} in row "
+                    f"{first_row + start + row}; every number must be finite and at most "
+                    f"{largest:.2g}. Fill or drop such rows first"
                 )
     elif array.dtype.itemsize > 1:
         array = array.astype(np.float64)
     return array
 
 
-def vector_rows(rows: Sequence[Any], name: str) -> NDArray[np.float64]:
-    """Read lists of numbers, which must be equally long; entries need not be finite."""
+def vector_rows(rows: Sequence[Any], name: str, first_row: int = 0) -> NDArray[np.float64]:
+    """Read lists of numbers, which must be equally long; entries need not be finite.
+
+    ``name`` and ``first_row`` are what messages call them and their first row.
+    """
     try:
         lengths = [len(row) for row in rows]
     except TypeError:
         at = next(i for i, row in enumerate(rows) if not hasattr(row, "__len__"))
         raise InvalidInputError(
-            f"{name}: row {at} is {rows[at]!r}, not a list of numbers"
+            f"{name}: row {first_row + at} is {rows[at]!r}, not a list of numbers"
         ) from None
     if len(set(lengths)) > 1:
         at = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise InvalidInputError(
-            f"{name}: row {at} has {lengths[at]} numbers and row 0 has {lengths[0]}; all rows must "
-            "be equally long"
+            f"{name}: row {first_row + at} has {lengths[at]} numbers and row {first_row} has "
+            f"{lengths[0]}; all rows must be equally long"
         )
     try:
         return np.array(rows, np.float64)

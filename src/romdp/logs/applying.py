@@ -226,7 +226,8 @@ def _decoded(model: LatentModel, batch: Any, column: Observation, unplaced: _Unp
     complete = np.isfinite(vectors).all(axis=1)
     states, margins = np.full(len(vectors), -1), np.full(len(vectors), np.nan)
     if complete.any():
-        states[complete], sure = model.decoder.decode(vectors[complete])
+        names, sure = model.decoder.decode(vectors[complete])
+        states[complete] = model.states_of(names.tolist())
         sure = np.clip(sure, 1e-9, 1 - 1e-9)
         margins[complete] = np.log(sure / (1 - sure))
     unplaced.add(np.zeros(int((~complete).sum()), np.int64), [None])

@@ -94,7 +94,7 @@ def read_observations(data: Any) -> Any:
     """Read observations alone, or those of steps."""
     found = _trajectory(data)
     if found is not None:
-        return found.observations
+        return _shown(found)
     rows = _rows(data)
     return _whole(rows[:, 0]) if rows.ndim == 2 else _whole(rows)
 
@@ -118,6 +118,8 @@ def _of_trajectory(seen: Trajectory, lengths: ArrayLike | None) -> Steps:
         if seen.n_episodes > 1:
             raise InvalidInputError("the trajectory has lengths of its own; leave lengths out")
         sizes = _lengths(lengths, seen.n_steps)
+        if seen.vectors is not None:
+            raise InvalidInputError("give a trajectory of vectors its lengths itself")
         final = np.append(np.full(len(sizes) - 1, -1), seen.final_observations)
         seen = Trajectory(
             seen.observations,
@@ -131,7 +133,11 @@ def _of_trajectory(seen: Trajectory, lengths: ArrayLike | None) -> Steps:
     inner = np.ones(seen.n_steps, np.bool_)
     inner[seen.starts + seen.lengths - 1] = False
     led_to = tuple(None if name < 0 else name for name in seen.final_observations.tolist())
-    return Steps(seen, {}, seen.observations, seen.actions, inner, led_to)
+    return Steps(seen, {}, _shown(seen), seen.actions, inner, led_to)
+
+
+def _shown(seen: Trajectory) -> NDArray[Any]:
+    return seen.observations if seen.vectors is None else seen.vectors
 
 
 def _lengths(lengths: ArrayLike, n_steps: int) -> NDArray[np.int64]:

@@ -361,7 +361,7 @@ def _by_group(chances: Floats, visits: Ints, partition: Partition) -> Floats:
 def _states(policy: Any, log: LogCounts, seed: Seed) -> Partition:
     """Return the hidden states: those of the model, else those found in the log."""
     if isinstance(policy, LatentModel):
-        return Partition(policy.predict(list(log.observation_names)))
+        return Partition(policy.states_of(log.observation_names))
     found = Likelihood().fit(log.total, generator(seed, _GROUP)).partition
     return part(log.total, log.ends, found)
 
@@ -370,7 +370,12 @@ def _policy_table(policy: Any, log: LogCounts) -> Floats:
     """Return the chances of the log's actions for every observation of the log."""
     names, actions = log.observation_names, log.action_names
     if isinstance(policy, LatentModel):
-        ask: Callable[[Any], Any] = dict(zip(names, policy.act(list(names)), strict=True)).get
+        best, states = policy.safe_policy.argmax(axis=1), policy.states_of(names)
+        ask: Callable[[Any], Any] = {
+            name: policy.action_names[best[state]]
+            for name, state in zip(names, states, strict=True)
+            if state >= 0
+        }.get
     elif hasattr(policy, "act"):
         ask = policy.act
     elif isinstance(policy, Mapping):

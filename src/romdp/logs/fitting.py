@@ -1,5 +1,6 @@
 """`fit`: from a log to the hidden states behind it, the MDP between them and its best policy."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
@@ -433,6 +434,18 @@ def _group(
     return partition, unknown, unknown
 
 
+def _look_measured(log: LogCounts) -> bool:
+    """Say whether observations are numbers with fractions that mostly occur once."""
+    names = log.observation_names
+    if 2 * len(names) < log.n_rows:
+        return False
+    try:
+        values = np.array(names, np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool((values != np.floor(values)).any())
+
+
 def _refuse_pointless(
     log: LogCounts, columns: Columns | None, n_states: int | None, decoder: StateDecoder | None
 ) -> None:
@@ -452,6 +465,15 @@ def _refuse_pointless(
         )
     column = "the trajectory" if columns is None else f"column {columns.observation!r}"
     refuse_unrepeated(log.total, column)
+    if decoder is None and columns is not None and _look_measured(log):
+        warnings.warn(
+            f"{column} holds {len(log.observation_names):,} different numbers in {log.n_rows:,} "
+            "rows, each read as a name of its own; if it is a measurement, pass it as a vector of "
+            f"one number: observation=[{columns.observation!r}], or --observation "
+            f"{columns.observation}, with a comma",
+            UserWarning,
+            stacklevel=3,
+        )
     if log.n_rows == log.n_episodes:
         raise InvalidInputError(
             "every episode has one row only, so nothing is known of where steps lead; is "

@@ -15,9 +15,9 @@ from romdp.data.vectors import are_vectors, vector_array, vector_rows
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Ints
-from romdp.encoding.steps import ENDED, UNKNOWN, Steps
+from romdp.encoding.steps import ENDED, UNKNOWN, Steps, following_rows
 from romdp.encoding.views import apply_features
-from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.columns import Columns, Place
 from romdp.logs.reading.names import simple_names
 from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
 from romdp.logs.reading.sources import open_source
@@ -79,14 +79,18 @@ def decode_log(
     encoder = encoder or Encoder()
     if isinstance(data, Trajectory):
         assert data.vectors is not None
-        lasting = np.cumsum(data.lengths) - 1
-        following = np.arange(1, data.n_steps + 1)
-        following[lasting] = UNKNOWN
+        following = following_rows(data.lengths, data.terminated)
         vectors = apply_features(encoder.features, data.vectors)
         steps = Steps(vectors, data.actions, data.rewards, following, data.n_actions)
         decoder = _found(steps, clusterer, rng, encoder)
-        states = decoder.predict(data.vectors)
-        log = Trajectory(states, data.actions, data.rewards, data.lengths, n_actions=data.n_actions)
+        log = Trajectory(
+            decoder.predict(data.vectors),
+            data.actions,
+            data.rewards,
+            data.lengths,
+            terminated=data.terminated,
+            n_actions=data.n_actions,
+        )
         return log, None, decoder
     table, vectors, name = _read(data, observation, columns)
     if not isinstance(observation, str):
@@ -98,7 +102,7 @@ def decode_log(
         actions = _codes(table, str(columns["action"]))
     rewards = None
     if columns.get("reward") is not None:
-        rewards = _numbers(table, str(columns["reward"]))[order]
+        rewards = _finite(table, str(columns["reward"]))[order]
     inner = apply_features(encoder.features, vectors[order])
     steps = Steps(inner, actions[order], rewards, following, int(actions.max()) + 1)
     decoder = _found(steps, clusterer, rng, encoder)
@@ -115,12 +119,9 @@ def _found(
             "vectors show"
         )
     decoder = find_states(steps, clusterer, rng, encoder)
-    if decoder.n_states == 1:
-        warnings.warn(
-            next(iter(decoder.notes), "All vectors behave alike: there is one hidden state"),
-            UserWarning,
-            stacklevel=4,
-        )
+    alike = ("All vectors behave alike: there is one hidden state",) * (decoder.n_states == 1)
+    for note in decoder.notes or alike:
+        warnings.warn(note, UserWarning, stacklevel=4)
     return decoder
 
 
@@ -226,7 +227,7 @@ def _read(
                 "number of the vector, or something else"
             )
     if isinstance(data, Mapping) and isinstance(observation, str):
-        vectors = vector_array(data[observation], f"column {observation!r}")
+        vectors = vector_array(data[observation], f"column {observation!r}", first_row=1)
         data = {key: data[key] for key in others if key in data}
         if not data:
             data = {"row": np.arange(len(vectors))}
@@ -239,15 +240,20 @@ def _read(
         for piece in pieces:
             check_columns([*parts, *others], piece.types, piece.label)
             numbers = tuple(parts) if not isinstance(observation, str) else ()
-            lists = tuple(parts) if isinstance(observation, str) else ()
-            wanted = Wanted((), numbers, None, (*lists, *others))
-            batches += list(piece.batches(wanted, BATCH_ROWS))
+            other = tuple(parts) if isinstance(observation, str) else ()
+            wanted = Wanted((), numbers, None, (*other, *others))
+            batches += [batch for batch in piece.batches(wanted, BATCH_ROWS) if batch.num_rows]
+        if not batches:
+            raise InvalidInputError(
+                f"{pieces[0].label} holds no rows; there is nothing to learn from"
+            )
         table = pa.Table.from_batches(batches)
         if isinstance(observation, str):
-            vectors = vector_array(table.column(observation).to_pylist(), f"column {observation!r}")
+            lists = table.column(observation).to_pylist()
+            vectors = vector_array(lists, f"column {observation!r}", first_row=1)
         else:
             numbers_read = [_numbers(table, part) for part in parts]
-            vectors = vector_array(np.column_stack(numbers_read), "the log", parts)
+            vectors = vector_array(np.column_stack(numbers_read), "the log", parts, first_row=1)
         table = table.select(others)
     if table.num_columns and table.num_rows != len(vectors):
         raise InvalidInputError(
@@ -278,6 +284,16 @@ def _numbers(table: Any, column: str) -> NDArray[np.float64]:
             f"column {column!r} holds {values.type}, which is no number: {error}"
         ) from error
     return np.asarray(array, np.float64)
+
+
+def _finite(table: Any, column: str) -> NDArray[np.float64]:
+    values = _numbers(table, column)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argmax(bad))
+        text = "the value is missing" if np.isnan(values[row]) else "inf is not a finite number"
+        raise Place("the log", 0).error(row, column, text)
+    return values
 
 
 def _codes(table: Any, column: str) -> Ints:

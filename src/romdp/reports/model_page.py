@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,7 @@ def model_page(model: LatentModel) -> str:
     return document(
         f"{count(model.n_states, 'hidden state')} behind {seen}",
         _headline(content, seen),
-        _warnings(content),
+        _warnings(content, model.decoder.notes if model.decoder else ()),
         _finder(model) if model.decoder is None else "",  # vectors have no names to look for
         portrait_section(model),
         _graph(model),
@@ -188,7 +189,7 @@ def _headline(content: dict[str, Any], seen: str) -> Html:
     return tiles(found)
 
 
-def _warnings(content: dict[str, Any]) -> Html:
+def _warnings(content: dict[str, Any], of_vectors: Sequence[str] = ()) -> Html:
     """Say first what speaks against relying on the model."""
     failed = [check for check in content["checks"] if check["ok"] is False]
     lines: list[tuple[object, ...]] = [
@@ -198,6 +199,10 @@ def _warnings(content: dict[str, Any]) -> Html:
         )
         for check in failed
     ]
+    for note in of_vectors:
+        what, _, text = note.partition(": ")
+        lines.append((element("b", f"{what}."), f" {_sentence(text)}"))
+    serious = bool(lines)
     lines += [(_sentence(note),) for note in (content["held_out"] or {}).get("notes", ())]
     doubtful = [found for found in content["margins"]["doubtful"] if found["certainty"] < SURE]
     if doubtful and all(check["name"] != "observations are placed surely" for check in failed):
@@ -211,7 +216,7 @@ def _warnings(content: dict[str, Any]) -> Html:
     if not lines:
         text = "No check speaks against the model; what was checked is listed below."
         return element("div", element("p", text, class_="note"), id="warnings")
-    title = element("p", element("b", "Before you rely on it" if failed else "Good to know"))
+    title = element("p", element("b", "Before you rely on it" if serious else "Good to know"))
     listed = element("ul", *(element("li", *line) for line in lines))
     return element("div", alert(title, listed), id="warnings")
 

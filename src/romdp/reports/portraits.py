@@ -41,7 +41,7 @@ def portrait_section(model: LatentModel) -> Html:
     seen = None if decoder is None else decoder.portraits
     if decoder is None or seen is None:
         return Html("")
-    places = model.predict(list(range(len(seen.rows))), unknown="mark")  # as the model numbers them
+    places = model.states_of(range(len(seen.rows)))  # as the model numbers them
     shown = (seen.means, seen.typical, seen.doubtful)
     show = drawing(
         min(float(vectors.min()) for vectors in shown),

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from romdp.core.errors import StructureError
+from romdp.core.text import count
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
@@ -195,7 +196,7 @@ def evaluate(
     notes = []
     prediction, value = None, None
     if held.n_episodes < _FEWEST_EPISODES:
-        notes.append(f"only {held.n_episodes} episodes were held out: no errors can be given")
+        notes.append(f"only {count(held.n_episodes, 'episode')} held out: no errors can be given")
     else:
         prediction = predict_next(counts, partition, held)
         if reward_range is not None:

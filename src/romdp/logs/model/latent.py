@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
+from romdp.core.text import one_line
 from romdp.core.validation import choice, freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -281,8 +282,8 @@ class LatentModel:
         Parameters
         ----------
         observations
-            A name, or a sequence, array or column of names; vectors, shape (n, d), if the model
-            was learned from vectors.
+            A name, or a sequence, array or column of names. If the model was learned from vectors:
+            vectors, shape (n, d), a single vector, or a data frame that has the log's columns.
         unknown
             What to do with names that the log does not have, or has without a state:
             ``"mark"`` gives them the state -1, ``"error"`` raises.
@@ -291,13 +292,19 @@ class LatentModel:
         -------
         int or ndarray of int64
         """
+        names, single = self._names(observations)
+        states = self.states_of(names, unknown)
+        return int(states[0]) if single else states
+
+    def states_of(self, names: Sequence[Any], unknown: str = "mark") -> Ints:
+        """Return the hidden state of each name of ``observation_names``.
+
+        This is `predict`, except where the model was learned from vectors: names are then what
+        ``decoder`` calls its states.
+        """
         choice(unknown, "unknown", ("mark", "error"))
-        observations = self._decoded(observations)
-        names = _names(observations)
-        if names is None:
-            return int(self.predict([observations], unknown)[0])
         numbers = np.array([self._numbers.get(name, -1) for name in names], np.int64)
-        states = np.append(self.partition.labels, -1)[numbers]
+        states: Ints = np.append(self.partition.labels, -1)[numbers]
         if unknown == "error" and (states < 0).any():
             at = int(np.argmax(states < 0))
             raise InvalidInputError(
@@ -331,10 +338,8 @@ class LatentModel:
                 stacklevel=2,
             )
             seed, unknown = None, seed
-        observations = self._decoded(observations)
-        if _names(observations) is None:
-            return self.act([observations], seed, unknown)[0]
-        states = self.predict(observations, unknown)
+        names, single = self._names(observations)
+        states = self.states_of(names, unknown)
         if seed is None:
             actions = self.safe_policy.argmax(axis=1)[states]
         else:
@@ -344,24 +349,30 @@ class LatentModel:
         chosen = [
             None if s < 0 else self.action_names[a] for s, a in zip(states, actions, strict=True)
         ]
-        if chosen and all(type(name) is int for name in chosen):
-            return np.array(chosen, np.int64)
-        answer = np.empty(len(chosen), object)
+        answer: NDArray[Any] = np.empty(len(chosen), object)
         answer[:] = chosen
-        return answer
+        if chosen and all(type(name) is int for name in chosen):
+            answer = np.array(chosen, np.int64)
+        return answer[0] if single else answer
 
-    def _decoded(self, observations: Any) -> Any:
-        """Put the numbers of states in place of vectors; a single vector becomes one number."""
+    def _names(self, observations: Any) -> tuple[Sequence[Any], bool]:
+        """Return names of observations, and whether it is a single one.
+
+        Names of vectors are the decoder's states.
+        """
         if self.decoder is None:
-            return observations
-        if are_vectors(observations):
-            return self.decoder.predict(observations)
-        single = (
-            np.ndim(observations) == 1 and len(observations) == self.decoder.encoding.n_features
-        )
-        if single and np.asarray(observations).dtype.kind == "f":
-            return int(self.decoder.predict([observations])[0])
-        return observations
+            names = _names(observations)
+            return (_names([observations]) or [], True) if names is None else (names, False)
+        observations = _log_columns(observations, self.columns.get("observation"))
+        single = not are_vectors(observations)
+        if single and np.ndim(observations) == 0:
+            raise InvalidInputError(
+                f"observations is {one_line(repr(observations), 60)}; the model was learned from "
+                "vectors: pass one row of numbers per observation, shape (n, d)"
+            )
+        if not len(observations):
+            return [], False
+        return self.decoder.predict([observations] if single else observations).tolist(), single
 
     def typical(self, state: int, most: int = 5) -> tuple[Any, ...]:
         """Return the names of the observations seen most in a state."""
@@ -401,6 +412,27 @@ class LatentModel:
             f"LatentModel({self.n_observations:,} observations in {self.n_states} hidden states, "
             f"{self.n_actions} actions, {self.n_rows:,} rows, gain {self.gain:.4g})"
         )
+
+
+def _log_columns(observations: Any, column: str | None) -> Any:
+    """Take the log's columns out of a data frame that has them, whatever their order there."""
+    there = [name for name in getattr(observations, "columns", ()) if isinstance(name, str)]
+    if column is not None and column in there:
+        observations = observations[column]
+    if not hasattr(observations, "columns"):  # a column of lists that is no array
+        for method in ("to_pylist", "to_list"):
+            if hasattr(observations, method):
+                return getattr(observations, method)()
+    if column is None or not there or column in there:
+        return observations
+    parts = [part for part in column.split(",") if part]
+    missing = [part for part in parts if part not in there]
+    if missing and "," in column:
+        raise InvalidInputError(
+            f"there is no column {missing[0]!r}; the model was learned from the columns "
+            f"{', '.join(map(repr, parts))}"
+        )
+    return observations if missing else observations[parts]
 
 
 def _names(observations: Any) -> list[Any] | None:

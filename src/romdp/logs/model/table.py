@@ -49,6 +49,7 @@ def _title(model: "LatentModel") -> str:
 
 def _remarks(model: "LatentModel") -> list[str]:
     lines = [str(check) for check in model.checks]
+    lines += [f"NO  {note}" for note in (model.decoder.notes if model.decoder else ())]
     if model.held_out is not None:
         lines += [f"?   {note}" for note in model.held_out.notes]
     if not model.verified:
