@@ -201,3 +201,14 @@ def test_a_reader_that_leaves_early_hears_nothing():
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
         assert process("inspect", "w.npz", "--brief", stdout=pipe) == (1, "", "")
+
+
+def test_a_warning_is_one_line_without_the_place_in_our_code(tmp_path):
+    steps = range(60)
+    rows = [f"{step % 3},4,{step % 2},{step % 3 // 2}" for step in steps]
+    (tmp_path / "log.csv").write_text("\n".join(["x,y,do,paid", *rows]))
+    columns = ("--observation", "x,y", "--action", "do", "--reward", "paid")
+    code, _, errors = process("fit", str(tmp_path / "log.csv"), *columns, "--quiet")
+    assert code == 0, errors
+    assert "romdp: column 'y' is always 4: it tells nothing\n" in errors
+    assert "UserWarning" not in errors

@@ -6,6 +6,7 @@ began, with one line on stderr and nothing written; 130 interrupted.
 
 import os
 import sys
+import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -37,6 +38,7 @@ def _run() -> Any:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from romdp.cli.command import announce_compilation, app, check_arguments
 
+    warnings.formatwarning = _one_line_warning
     try:
         check_arguments(sys.argv[1:])
         announce_compilation()
@@ -44,6 +46,21 @@ def _run() -> Any:
     except SystemExit as end:
         sys.stdout.flush()  # a disk that is full must be noticed before Python exits
         return end.code
+
+
+def _one_line_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Say what is wrong with the input; where in our code that was noticed helps nobody."""
+    if not issubclass(category, UserWarning):
+        return f"{filename}:{lineno}: {category.__name__}: {message}\n"
+    from romdp.core.text import one_line
+
+    return f"romdp: {one_line(message)}\n"
 
 
 def _explain(error: Exception) -> int:
