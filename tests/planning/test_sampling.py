@@ -308,7 +308,7 @@ def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
     assert RewardPrior.learn(counts).means(counts)[20, 0] > 0.09
 
 
-def promising(visits, moves, sums, drawn=None, squares=None):
+def promising(visits, moves, sums, drawn=None, squares=None, enough=0.0):
     """Plan where every pair leads to one state; the last column of moves is the end."""
     ends = np.zeros((visits.size, len(visits) + 1), int)
     ends[:, -1] = moves[..., -1].ravel()
@@ -320,7 +320,7 @@ def promising(visits, moves, sums, drawn=None, squares=None):
     goal = Objective("episodic", 0.999)
     means = counts.reward_sums / np.maximum(counts.visits, 1)
     rewards = means if drawn is None else drawn
-    return promising_plan(counts, seen, laws, rewards, means, 1e-6, goal, None, rng)
+    return promising_plan(counts, seen, laws, rewards, means, 1e-6, goal, None, rng, enough)
 
 
 def test_kernels_of_promises_agree_with_their_plain_twins():
@@ -393,6 +393,20 @@ def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():
     moves[0, 0, 1] = moves[0, 1, 1] = moves[1, :, 2] = 5
     sums = np.array([[0.0, 0, 0], [5, 5, 5]])
     assert promising(moves.sum(axis=2), moves, sums).policy[0] == 2
+
+
+def test_bad_luck_is_put_right_where_another_try_costs_next_to_nothing():
+    """All that was tried at 0 is worth little; at 1 the third action pays 1, the others nothing."""
+    moves = np.zeros((2, 3, 3), int)
+    moves[0, :, 2] = 9, 1, 9
+    moves[1, :, 2] = 1, 1, 9
+    sums = np.array([[0.5, 0, 0], [0, 0, 9]])
+    policies = {n: promising(moves.sum(axis=2), moves, sums, enough=n).policy for n in (0, 5, 20)}
+    assert [policy.tolist() for policy in policies.values()] == [[0, 2], [1, 2], [1, 2]]
+    moves[0, 1, 2] = 15  # tried more often than the others by now
+    again = promising(moves.sum(axis=2), moves, sums, enough=20)
+    assert again.policy.tolist() == [0, 2]
+    assert promising(moves.sum(axis=2), moves, 9 * sums, enough=20).policy[0] == 0  # it costs 0.5
 
 
 def test_a_lock_is_opened_in_little_more_than_the_tries_it_takes():

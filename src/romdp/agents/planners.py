@@ -171,9 +171,9 @@ class Posterior:
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
             if promises:
-                means = prior.means(counts)
+                means, enough = prior.means(counts), self.floor * log(t)
                 return promising_plan(
-                    counts, moves, laws, rewards, means, precision, goal, start, rng
+                    counts, moves, laws, rewards, means, precision, goal, start, rng, enough
                 )
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.

@@ -12,6 +12,9 @@ good to be true. A plan needs less than that: whether to try it.
 - *What tried pairs pay* is drawn, but at most halfway from what is expected to the most that was
   paid. Otherwise, of the many pairs on the way to one that was never tried, some draw would nearly
   always lure the agent away.
+- *Bad luck.* The right pair may have failed at its only try. Where nothing that was tried comes
+  close to the promise, what was tried least is tried again if that costs next to nothing, until
+  it was tried often enough: a number of times that grows with the logarithm of the steps.
 - *Surprises.* A pair that was tried may lead to somewhere new too. How much better or worse than
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
 """
@@ -30,6 +33,7 @@ from romdp.planning.rows import SparseRows, discounted_iteration
 
 _SWEEPS = 100  # of value iteration; the next plan goes on where this one ends
 _CLOSE = 0.02  # values that differ by less than this part of them are equally good
+_CHEAP = 0.1  # part of what may be gained that one more try may cost
 _LESS = 0.02  # of the promise is lost by a state as its actions are tried
 
 
@@ -43,6 +47,7 @@ def promising_plan(
     goal: Objective,
     start: Floats | None,
     rng: np.random.Generator,
+    enough: float,
 ) -> Plan:
     """Plan in a drawn world, with promises instead of draws for pairs that were never tried.
 
@@ -60,6 +65,8 @@ def promising_plan(
         As for `discounted_iteration`.
     rng
         Draws the surprises.
+    enough
+        Tries after which a pair is believed to be as bad as it seems.
     """
     shape = counts.visits.shape
     tried = (np.diff(moves.indptr) > 0).reshape(shape)
@@ -79,19 +86,21 @@ def promising_plan(
     rewards = np.where(tried, rewards, promise[:, None] + goal.zero_reward)
     plan = discounted_iteration(usual, rewards, precision, goal, start=begin, max_sweeps=_SWEEPS)
 
-    partly = tried.any(axis=1) & ~tried.all(axis=1)
-    if not partly.any():
-        return plan
     after = _expected(*usual, np.append(plan.values, 0.0)).reshape(shape)
     values = rewards - goal.zero_reward + goal.rate * after
     known = np.where(tried, values, -np.inf)
-    most = np.where(partly, known.max(axis=1), 0.0)
+    met = tried.any(axis=1)
+    partly = met & ~tried.all(axis=1)
+    most = np.where(met, known.max(axis=1), 0.0)
     mean = np.where(tried, values, 0.0).sum(axis=1) / np.maximum(tried.sum(axis=1), 1)
     close = _CLOSE * np.maximum(abs(best), np.abs(most))
     venture = (most < promise - close) | (mean >= most - close)
     choice = np.where(venture, (~tried).argmax(axis=1), known.argmax(axis=1))
     policy = np.where(partly, choice, plan.policy)
-    return replace(plan, policy=policy)
+    cost, gain = most[:, None] - known, np.maximum(promise - most, 0.0)
+    doubted = (counts.visits < enough) & (cost <= _CHEAP * gain[:, None])
+    least = np.where(doubted, counts.visits, np.iinfo(np.int64).max).argmin(axis=1)
+    return replace(plan, policy=np.where(doubted.any(axis=1) & ~partly, least, policy))
 
 
 def _paid_well(counts: Counts) -> Floats:
