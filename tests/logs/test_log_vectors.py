@@ -17,7 +17,7 @@ from romdp.logs.evaluating import evaluate
 from romdp.logs.fitting import fit_counts
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs
-from romdp.reports.model_page import model_page
+from romdp.reports.model_page import MEANING, model_page
 from romdp.reports.portraits import png
 
 
@@ -346,3 +346,20 @@ def test_a_trajectory_of_vectors_ends_where_it_says(seen, monkeypatch):
     assert given[0].following[29::30].tolist() == np.where(terminated, ENDED, UNKNOWN).tolist()
     np.testing.assert_array_equal(found.labels_, found.predict(ended))
     assert accuracy(found.labels_, seen.states) > 0.97
+
+
+def test_checks_and_page_ask_of_vectors_only_what_vectors_can_answer(model):
+    names = [check.name for check in model.checks]
+    assert set(names) <= set(MEANING)
+    assert names[0] == "vectors are placed surely"
+    assert model.checks[0].ok
+    assert "the observations of a state are alike" not in names
+    assert "hidden states predict better than single observations" not in names
+    text = str(model_page(model))
+    assert "without hidden states" not in text
+    assert "no margins" not in text
+    assert '<th scope="col">typical' not in text
+    assert "<title>x0: " in text  # a bar says which column it is
+    doubtful = replace(model.decoder.portraits, certainty=np.full(4, 0.5))
+    other = replace(model, decoder=replace(model.decoder, portraits=doubtful))
+    assert any(text.startswith("vectors are placed surely? No") for text in other.warnings)

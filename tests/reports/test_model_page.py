@@ -150,7 +150,8 @@ def test_what_speaks_against_it_comes_first(model, shaky, tmp_path):
 
 
 def test_every_check_is_explained(model):
-    assert [check.name for check in model.checks] == list(MEANING)
+    of_vectors = {"vectors are placed surely"}
+    assert [check.name for check in model.checks] == [n for n in MEANING if n not in of_vectors]
 
 
 def test_settings_are_told(model, tmp_path):

@@ -119,6 +119,7 @@ def model_page_data(
             "certainty": model.certainty[kept].round(5),
         },
         "nObservations": model.n_observations,
+        "named": model.decoder is None,
     }
 
 

@@ -48,6 +48,7 @@ _INPUT = (
 
 MEANING = {
     "observations are placed surely": "An observation in the wrong state gets the wrong action.",
+    "vectors are placed surely": "A vector in the wrong state gets the wrong action.",
     "every action was tried in every state": "What was rarely tried cannot be judged: "
     "something better may hide there.",
     "the policy rests on experience": "What a handful of tries recommends may have been luck.",
@@ -125,7 +126,7 @@ def model_page(model: LatentModel) -> str:
         seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
     return document(
         f"{count(model.n_states, 'hidden state')} behind {seen}",
-        _headline(content, seen),
+        _headline(content, seen, model.decoder is not None),
         _warnings(content, model.decoder.notes if model.decoder else ()),
         _finder(model) if model.decoder is None else "",  # vectors have no names to look for
         portrait_section(model),
@@ -150,7 +151,7 @@ def model_page(model: LatentModel) -> str:
     )
 
 
-def _headline(content: dict[str, Any], seen: str) -> Html:
+def _headline(content: dict[str, Any], seen: str, of_vectors: bool) -> Html:
     """Make the tiles with the figures that are asked for first."""
     summary, held = content["summary"], content["held_out"] or {}
     found = [
@@ -181,7 +182,8 @@ def _headline(content: dict[str, Any], seen: str) -> Html:
         more = f"95%: {number(value['low'])} to {number(value['high'])}; "
         more += f"those who acted earned {number(value['logged'])}"
         found.append(("the same, on held-out episodes", number(value["estimate"]), more))
-    if prediction := held.get("prediction"):
+    prediction = held.get("prediction")
+    if prediction and not of_vectors:  # a vector occurs once and alone predicts nothing
         more = f"{number(prediction['ungrouped'])} without hidden states "
         more += f"({prediction['gain']:+.3g} ± {2 * prediction['gain_error']:.2g})"
         name = "held-out log likelihood, per step"
@@ -321,7 +323,9 @@ def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
     total = int((model.certainty < SURE).sum())
     listed = [found for found in margins["doubtful"] if found["certainty"] < SURE]
     parts: list[object] = []
-    if np.isnan(model.certainty).all():
+    if model.decoder is not None:
+        parts.append(element("p", "How sure placements are, state by state, is said above."))
+    elif np.isnan(model.certainty).all():
         parts.append(element("p", f"Grouping by {model.method} gives no margins."))
     elif not total:
         parts.append(element("p", f"Every observation is at least {SURE:.0%} certain."))
@@ -350,6 +354,8 @@ def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
     note = (
         "The certainty of an observation is the chance that it belongs to its state and not to "
         "another, given where all the others are."
+        if model.decoder is None
+        else None
     )
     return section("doubts", "What is doubtful", element("div", id="margins"), *parts, note=note)
 
@@ -365,7 +371,7 @@ def _configuration(model: LatentModel, content: dict[str, Any]) -> Html:
             "grouped by": model.method,
             "held out": "nothing"
             if held is None
-            else f"{held['n_episodes']:,} episodes, {held['n_steps']:,} steps",
+            else f"{count(held['n_episodes'], 'episode')}, {count(held['n_steps'], 'step')}",
             "confidence sets": str(model.confidence),
             "probability that the widths fail (delta)": model.delta,
             "an action counts as rarely tried below this number of tries": model.rare,

@@ -16,7 +16,8 @@ _TYPICAL = _AHEAD = 3  # names and next states per row
 def state_table(model: LatentModel, content: dict[str, Any], compared: Comparison) -> Html:
     """Make the table of hidden states, the most visited first."""
     rewarded = model.reward_range is not None
-    headings = ["state", "share", "observations", "typical"]
+    named = model.decoder is None  # vectors have no names
+    headings = ["state", "share", *(["observations", "typical"] if named else [])]
     headings += ["best action", "sure", "pays"] if rewarded else []
     headings += ["leads to", "share then"] if rewarded else ["leads to"]
     logged = logged_moves(model)
@@ -28,8 +29,9 @@ def state_table(model: LatentModel, content: dict[str, Any], compared: Compariso
             element("bdi", one_line(name, 28), title=name[:300])
             for name in state["typical"][:_TYPICAL]
         ]
-        row = [go(s), f"{state['share']:.1%}", state["n_observations"]]
-        row.append(element("div", *typical, class_="names"))
+        row = [go(s), f"{state['share']:.1%}"]
+        if named:
+            row += [state["n_observations"], element("div", *typical, class_="names")]
         if rewarded:
             best = state["actions"][model.policy[s]]
             future = compared.future[s]

@@ -3,15 +3,15 @@
 import base64
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.text import number
+from romdp.core.text import count, number
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
-from romdp.logs.model.checks import SURE
+from romdp.logs.model.checks import SURE_ENOUGH
 from romdp.logs.model.latent import LatentModel
 from romdp.reports.model_tables import go, more
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, state_colour
@@ -25,6 +25,7 @@ _SMALLEST = 16  # numbers of a picture
 _MOST_BARS = 64
 _MOST_DIRECTIONS = 8
 _STRENGTHS = 24
+_MOST_NAMED = 30  # states in the legend of the map
 _WIDTH, _HEIGHT = 640, 320  # of the map
 _IN_WORDS = {
     "plain": "the vectors as they are",
@@ -42,12 +43,15 @@ def portrait_section(model: LatentModel) -> Html:
     if decoder is None or seen is None:
         return Html("")
     places = model.states_of(range(len(seen.rows)))  # as the model numbers them
+    column = model.columns.get("observation") or ""
+    names = column.split(",") if "," in column else ()
     shown = (seen.means, seen.typical, seen.doubtful)
     show = drawing(
         min(float(vectors.min()) for vectors in shown),
         max(float(vectors.max()) for vectors in shown),
         np.average(seen.means, axis=0, weights=np.maximum(seen.rows, 1e-9)),
         seen.spread,
+        names,
     )
     listed = np.argsort(-seen.rows, kind="stable")[:_MOST_STATES]
     rows = [
@@ -68,12 +72,12 @@ def portrait_section(model: LatentModel) -> Html:
         f"{name} {number(mean)} ± {number(error)}"
         for name, (mean, error) in encoding.scores.items()
     )
-    unsure = int((seen.certainty[seen.rows > 0] < SURE).sum())
+    unsure = int((seen.certainty[seen.rows > 0] < SURE_ENOUGH).sum())
     text = (
-        f"Vectors of {encoding.n_features:,} numbers. The view that was taken is {encoding.view}: "
-        f"{_IN_WORDS[encoding.view]}. How well each predicts held-out steps, in "
+        f"Vectors of {count(encoding.n_features, 'number')}. The view that was taken is "
+        f"{encoding.view}: {_IN_WORDS[encoding.view]}. How well each predicts held-out steps, in "
         f"nats per step: {scores}. "
-        f"{unsure} of {len(rows)} states are less than {SURE:.0%} sure on average. "
+        f"{unsure} of {len(rows)} states are less than {SURE_ENOUGH:.0%} sure on average. "
         + ("" if is_picture(encoding.n_features) else BARS)
     )
     return section(
@@ -84,12 +88,14 @@ def portrait_section(model: LatentModel) -> Html:
         element("h3", "The codes, coloured by state"),
         _map(decoder, places[seen.state_of_code]),
         element("h3", "What actions and rewards depend on"),
-        _directions(decoder.encoding),
+        _directions(decoder.encoding, names),
         note=text,
     )
 
 
-def drawing(low: float, high: float, center: Floats, spread: Floats) -> Callable[[Floats], Html]:
+def drawing(
+    low: float, high: float, center: Floats, spread: Floats, names: Sequence[str] = ()
+) -> Callable[[Floats], Html]:
     """Return what draws vectors: as a picture if so many numbers are a square, else as bars.
 
     Parameters
@@ -98,13 +104,15 @@ def drawing(low: float, high: float, center: Floats, spread: Floats) -> Callable
         The numbers that are black and white.
     center, spread
         The mean of all vectors, and the standard deviation of every number.
+    names
+        What the numbers are called; shown where the mouse points at a bar.
     """
     scale = np.where(spread > 0, spread, 1.0)
 
     def show(vector: Floats) -> Html:
         if is_picture(len(vector)):
             return _picture((vector - low) / max(high - low, 1e-300))
-        return _profile((vector - center) / scale)
+        return _profile((vector - center) / scale, vector, names)
 
     return show
 
@@ -148,13 +156,15 @@ def _picture(vector: Floats) -> Html:
     return Html(f'<img src="data:image/png;base64,{data}" style="{style}" alt="">')
 
 
-def _profile(vector: Floats) -> Html:
+def _profile(vector: Floats, numbers: Floats, names: Sequence[str]) -> Html:
     """Draw numbers, in standard deviations, as bars."""
     values = np.clip(vector[:_MOST_BARS], -3, 3)
     width = max(2, 96 // len(values))
+    called = names if len(names) == len(vector) else [f"number {i}" for i in range(len(values))]
     bars = [
         element(
             "rect",
+            element("title", f"{called[i]}: {numbers[i]:.3g}"),
             x=i * width,
             y=f"{18 - 6 * max(value, 0):.1f}",
             width=width - 0.5,
@@ -164,7 +174,15 @@ def _profile(vector: Floats) -> Html:
         for i, value in enumerate(values)
     ]
     size = f"0 0 {width * len(values)} 36"
-    return element("svg", *bars, viewBox=size, width=width * len(values), height=36, role="img")
+    return element(
+        "svg",
+        *bars,
+        viewBox=size,
+        width=width * len(values),
+        height=36,
+        role="img",
+        style="margin-right:2px",
+    )
 
 
 def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
@@ -196,10 +214,22 @@ def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
         )
     size = f"0 0 {_WIDTH} {_HEIGHT}"
     drawn = element("svg", *dots, viewBox=size, width=_WIDTH, style="max-width:100%", role="img")
-    return element("div", drawn, class_="card")
+    known = np.unique(states[states >= 0])
+    legend = [
+        element(
+            "span",
+            element("i", class_="swatch", style=f"background:{state_colour(s)}"),
+            s,
+            class_="key",
+        )
+        for s in known[:_MOST_NAMED].tolist()
+    ]
+    rest = f"and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    told = element("div", element("span", "state "), *legend, rest, class_="row")
+    return element("div", drawn, told, class_="card")
 
 
-def _directions(encoding: Encoding) -> Html:
+def _directions(encoding: Encoding, names: Sequence[str]) -> Html:
     """Draw how strong the directions are beside chance, and what they weigh."""
     strengths = encoding.strengths[:_STRENGTHS]
     if not len(strengths) or not np.isfinite(encoding.noise):
@@ -221,12 +251,15 @@ def _directions(encoding: Encoding) -> Html:
     line = element("line", x1=0, x2=12 * len(bars), y1=level, y2=level, stroke="currentColor")
     width = 12 * len(bars)
     drawn = element("svg", *bars, line, viewBox=f"0 0 {width} 61", width=2 * width, role="img")
-    text = f"{encoding.rank} directions stand out from what chance gives (the line)."
+    one = encoding.rank == 1
+    text = (
+        f"{count(encoding.rank, 'direction')} stand{'s' * one} out from what chance gives "
+        "(the line)."
+    )
     shown: list[Html] = []
     if encoding.view == "actions":
-        weigh = drawing(
-            -1.0, 1.0, np.zeros(encoding.n_features), np.full(encoding.n_features, 1 / 3)
-        )
+        d = encoding.n_features
+        weigh = drawing(-1.0, 1.0, np.zeros(d), np.full(d, 1 / 3), names)
         matrix = encoding.map.matrix[:, :_MOST_DIRECTIONS].T
         for weights in matrix:
             largest = max(float(np.abs(weights).max()), 1e-300)

@@ -8,6 +8,7 @@ import numpy as np
 from romdp.exact.chains import classes
 
 if TYPE_CHECKING:
+    from romdp.encoding.decoder import StateDecoder
     from romdp.logs.model.evaluation import PermutationTest
     from romdp.logs.model.latent import LatentModel
 
@@ -16,6 +17,9 @@ ALIKE = "the observations of a state are alike"
 
 SURE = 0.95
 """A placing that is less certain than this is doubtful."""
+
+SURE_ENOUGH = 0.8
+"""The same of vectors: a decoder is cautious and says some 95% even where states lie apart."""
 
 _NEGLIGIBLE = 0.005  # nats per step
 _NEARLY_ALIKE = 5e-4  # the same: a few wrong placings can ruin a policy
@@ -48,17 +52,26 @@ class Check:
 
 def check_model(model: "LatentModel") -> tuple[Check, ...]:
     """Check the assumptions of a model."""
-    return (
-        _placed(model),
+    common = (
         _visited(model),
         _recommended(model),
         _connected(model),
         _single(model),
         _full_rank(model),
-        _alike(model),
-        _markov(model),
-        _predictive(model),
     )
+    if model.decoder is not None:  # a vector occurs once: there is nothing to compare states with
+        return (_decoded(model.decoder), *common, _markov(model))
+    return (_placed(model), *common, _alike(model), _markov(model), _predictive(model))
+
+
+def _decoded(decoder: "StateDecoder") -> Check:
+    name, seen = "vectors are placed surely", decoder.portraits
+    if seen is None or decoder.n_states == 1:
+        return Check(name, None, "there is one state only")
+    mean = float(np.average(seen.certainty, weights=seen.rows))
+    least = float(seen.certainty[seen.rows > 0].min())
+    text = f"their hidden state is {mean:.1%} certain on average, {least:.1%} in the worst state"
+    return Check(name, mean >= SURE_ENOUGH, text)
 
 
 def _placed(model: "LatentModel") -> Check:

@@ -148,7 +148,7 @@
       ...(data.rewarded ? [make("p", { className: "note" },
         `Pays: mean reward, ± its half width at ${percent(1 - data.delta)} confidence. `
         + "Loses: what one use in place of the best action costs in the long run.")] : []),
-      ...observationList(view.state),
+      ...(data.named ? observationList(view.state) : []),
       ...(known ? [make("h3", {}, "How certain they are"), bars(state.margins, "its observations by certainty")] : []),
     );
     $("detail").scrollTop = 0;
