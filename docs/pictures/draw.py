@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,15 @@ def draw_web_shop() -> None:
     if browser is not None:
         with tempfile.TemporaryDirectory() as folder:
             page = romdp.reports.write_model_page(model, Path(folder, "page.html"))
-            options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1320"]
+            options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1500"]
             photograph = f"--screenshot={HERE / 'web-shop-page.png'}"
             subprocess.run(
                 [browser, *options, "--virtual-time-budget=5000", photograph, page.as_uri()],
                 check=True,
                 capture_output=True,
             )
-        photo = Image.open(HERE / "web-shop-page.png").convert("RGB").quantize(64)
+        photo = Image.open(HERE / "web-shop-page.png").convert("RGB")
+        photo = photo.crop((0, 0, 1100, 1390)).quantize(64)  # the browser keeps some of the height
         photo.save(HERE / "web-shop-page.png", optimize=True)
 
 
@@ -109,7 +111,10 @@ def compare(options: str, out: Path) -> Any:
 
 
 def save(figure: Any, name: str) -> None:
-    """Write one picture."""
+    """Write one picture, its note broken into lines that fit."""
+    if figure.get_supxlabel():
+        note = textwrap.fill(figure.get_supxlabel(), int(14 * figure.get_size_inches()[0]))
+        figure.supxlabel(note, fontsize=7.5, color="#555555")
     save_figure(figure, HERE / name, ("svg",))
 
 
