@@ -17,8 +17,8 @@ def play(
         str,
         typer.Argument(
             metavar="ENV",
-            help="A registered Gymnasium environment such as Taxi-v4. module:Name-v0 first imports the "
-            "module that registers it; for a file in this folder call python -m romdp play.",
+            help="A registered Gymnasium environment such as Taxi-v4. module:Name-v0 first imports "
+            "the module that registers it; for a file in this folder call python -m romdp play.",
             show_default=False,
         ),
     ],
