@@ -363,3 +363,14 @@ def test_checks_and_page_ask_of_vectors_only_what_vectors_can_answer(model):
     doubtful = replace(model.decoder.portraits, certainty=np.full(4, 0.5))
     other = replace(model, decoder=replace(model.decoder, portraits=doubtful))
     assert any(text.startswith("vectors are placed surely? No") for text in other.warnings)
+
+
+def test_a_model_of_features_says_that_it_needs_them_again(seen, tmp_path):
+    table = {"v": seen.vectors, "do": seen.actions, "paid": seen.rewards}
+    encoder = romdp.Encoder(features=np.tanh)
+    romdp.fit(table, "v", "do", "paid", encoder=encoder).save(tmp_path / "model")
+    with pytest.raises(romdp.ROMDPError, match="pass the same object as features=") as refusal:
+        romdp.load_model(tmp_path / "model")
+    assert "damaged" not in str(refusal.value)
+    states = romdp.load_model(tmp_path / "model", features=np.tanh).predict(seen.vectors)
+    assert accuracy(states, seen.states) > 0.95

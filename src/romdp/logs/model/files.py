@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 
 from romdp.core import schema
-from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
+from romdp.core.errors import (
+    InvalidInputError,
+    MisuseError,
+    ROMDPError,
+    StorageError,
+    WriteError,
+)
 from romdp.core.storage import (
     check_output,
     file_checksum,
@@ -292,6 +298,8 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
     ------
     StorageError
         If it is missing, damaged, foreign or of another format version.
+    MisuseError
+        If ``features`` is missing, or there was none.
     """
     folder = Path(path)
     if not (folder / _FACTS).is_file():
@@ -303,7 +311,7 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
             arrays, _ = read_arrays(found[_COUNTS], KIND, _COUNTS_VERSION)
             observations = _columns(found[_OBSERVATIONS])
             actions = _columns(found[_ACTIONS])
-            decoder = StateDecoder.load(found[_DECODER], features) if _DECODER in found else None
+            decoder = _decoder(found[_DECODER], features) if _DECODER in found else None
         return replace(_build(facts, arrays, observations, actions, verified), decoder=decoder)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise StorageError(f"{folder} is damaged: {error}") from error
@@ -410,6 +418,15 @@ def _are_laws(policy: Any, shape: tuple[int, ...]) -> bool:
 
 def _grouped(visits: Any, labels: Any) -> Any:
     return np.bincount(labels[labels >= 0], visits[labels >= 0]).astype(np.int64)
+
+
+def _decoder(path: Path, features: Any) -> StateDecoder:
+    try:
+        return StateDecoder.load(path, features)
+    except StorageError:
+        raise
+    except InvalidInputError as error:  # the files are as they should be
+        raise MisuseError(f"{path.parent}: {error}") from None
 
 
 def _columns(path: Path) -> Any:
