@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import romdp
-from romdp.cli import main
+from romdp.cli import _one_line_warning, main
 
 SMALL = ("--states", "3", "--actions", "2", "--observations", "6", "--agents", "ucrl2")
 COMPARE = ("compare", *SMALL, "--steps", "50", "--seeds", "1", "--quiet")
@@ -212,3 +212,9 @@ def test_a_warning_is_one_line_without_the_place_in_our_code(tmp_path):
     assert code == 0, errors
     assert "romdp: column 'y' is always 4: it tells nothing\n" in errors
     assert "UserWarning" not in errors
+
+
+def test_a_coloured_warning_loses_its_colour():
+    coloured = "\x1b[33mWARN: two\nlines\x1b[0m"
+    assert _one_line_warning(coloured, UserWarning, "f.py", 1) == "romdp: WARN: two\\nlines\n"
+    assert _one_line_warning("odd", RuntimeWarning, "f.py", 1) == "f.py:1: RuntimeWarning: odd\n"

@@ -5,12 +5,15 @@ began, with one line on stderr and nothing written; 130 interrupted.
 """
 
 import os
+import re
 import sys
 import warnings
 from contextlib import suppress
 from typing import Any
 
 __all__ = ["app", "main"]
+
+_COLOUR = r"\x1b\[[0-9;]*m"  # Gymnasium colours its warnings
 
 
 def __getattr__(name: str) -> Any:
@@ -60,7 +63,7 @@ def _one_line_warning(
         return f"{filename}:{lineno}: {category.__name__}: {message}\n"
     from romdp.core.text import one_line
 
-    return f"romdp: {one_line(message)}\n"
+    return f"romdp: {one_line(re.sub(_COLOUR, '', str(message)))}\n"
 
 
 def _explain(error: Exception) -> int:
