@@ -164,6 +164,10 @@ def test_columns_that_tell_nothing_or_look_like_ids_are_named(seen):
         pytest.warns(UserWarning, match="'page' holds .* if they are ids"),
     ):
         romdp.fit(small, [*names, "still", "page"], "do", "paid")
+    lists = np.column_stack([seen.vectors[:300, :4], small["page"], small["still"]])
+    with pytest.warns(UserWarning, match=r"'v\[4\]' holds .* if they are ids") as given:
+        romdp.fit({**small, "v": lists}, "v", "do", "paid")
+    assert len(given) == 1  # a picture may well have numbers that never vary
 
 
 def test_a_model_of_vectors_is_applied_and_evaluated(seen, model, tmp_path):

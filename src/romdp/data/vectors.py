@@ -20,7 +20,7 @@ def are_vectors(values: Any) -> bool:
         first = next(iter(values))
     except (TypeError, StopIteration):
         return False
-    return isinstance(first, list | tuple | np.ndarray) and np.ndim(first) > 0
+    return isinstance(first, list | tuple) or (isinstance(first, np.ndarray) and first.ndim > 0)
 
 
 def vector_array(
@@ -97,4 +97,6 @@ def vector_rows(rows: Sequence[Any], name: str, first_row: int = 0) -> NDArray[n
     try:
         return np.array(rows, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name}: some rows hold what is no number ({error})") from None
+        raise InvalidInputError(
+            f"{name}: some rows hold what is no number, or lists of different lengths ({error})"
+        ) from None

@@ -93,8 +93,11 @@ def decode_log(
         )
         return log, None, decoder
     table, vectors, name = _read(data, observation, columns)
-    if not isinstance(observation, str):
-        _warn_of_columns(vectors, list(observation or ()))
+    if isinstance(observation, str):
+        _warn_of_ids(vectors, [f"{observation}[{i}]" for i in range(vectors.shape[1])])
+    else:
+        _warn_of_constants(vectors, list(observation or ()))
+        _warn_of_ids(vectors, list(observation or ()))
     order = _time_order(table, columns, sort)
     following = _following(table, columns, order, ends)
     actions = np.zeros(len(vectors), np.int64)
@@ -166,22 +169,32 @@ def batch_vectors(batch: Any, column: Observation) -> NDArray[np.float64]:
     return np.column_stack([_numbers(batch, part) for part in column or ()])
 
 
-def _warn_of_columns(vectors: NDArray[Any], names: Sequence[str]) -> None:
-    """Warn of columns that never vary, and of whole numbers that look like ids."""
+def _warn_of_constants(vectors: NDArray[Any], names: Sequence[str]) -> None:
+    """Warn of columns that never vary; numbers of pictures may, and nobody named those."""
     for column, name in zip(vectors.T, names, strict=True):
         if (column == column[0]).all():
             text = f"column {name!r} is always {column[0]:g}: it tells nothing"
-        elif (column == np.floor(column)).all():
-            n = len(np.unique(column))
-            if n < _MANY_IDS or (len(names) > 1 and np.ptp(column) < _SPARSE * n):
-                continue
+            warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def _warn_of_ids(vectors: NDArray[Any], names: Sequence[str]) -> None:
+    """Warn of whole numbers that look like ids; bytes are colours."""
+    if vectors.dtype.itemsize == 1:
+        return
+    for column, name in zip(vectors.T, names, strict=True):
+        sparse = _SPARSE if len(names) > 1 else 0
+        if np.ptp(column) < max(_MANY_IDS - 1, sparse * _MANY_IDS):
+            continue
+        if (column != np.floor(column)).any():
+            continue
+        n = len(np.unique(column))
+        if n >= _MANY_IDS and np.ptp(column) >= sparse * n:
             text = (
                 f"column {name!r} holds {n:,} different whole numbers, which are read as "
-                f"quantities; if they are ids, pass that column alone: observation={name!r}"
+                "quantities; if they are ids, pass a column of them alone, by its name and not in "
+                "a list: observation=NAME"
             )
-        else:
-            continue
-        warnings.warn(text, UserWarning, stacklevel=4)
+            warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _is_table(data: Any) -> bool:
