@@ -7,7 +7,7 @@ from encoding_worlds import chain
 from romdp.clustering.vectors import is_mixed
 from romdp.encoding.encoder import make_steps
 from romdp.encoding.scoring import memory_score, score, score_with_age, with_motives
-from romdp.encoding.steps import ENDED, Steps
+from romdp.encoding.steps import ENDED, UNKNOWN, Steps, both
 
 
 def marks(codes, seen):
@@ -125,3 +125,46 @@ def test_motives_follow_their_steps():
     assert set(fair.motives[states == 2]) == {4}  # nearly always action 1
     np.testing.assert_array_equal(fair.last(100).motives, fair.motives[-100:])
     np.testing.assert_array_equal(fair.first(100).motives, fair.motives[:100])
+
+
+def pushed(n=3000, seed=0):
+    """A push sets the speed, which moves the place one step later; too far out, all is over."""
+    rng = np.random.default_rng(seed)
+    actions, following = rng.integers(2, size=n), np.arange(1, n + 1)
+    places, speeds = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    for t in range(n):
+        places[t + 1], speeds[t + 1] = places[t] + 2 * speeds[t] - 1, actions[t]
+        if abs(places[t + 1]) > 3:
+            places[t + 1], following[t] = 0, ENDED
+    following[-1] = UNKNOWN
+    steps = Steps(np.zeros((n, 1)), actions, np.ones(n), following, 2)
+    return places[:n] + 3, speeds[:n], steps
+
+
+def test_what_is_earned_is_the_return_of_the_next_steps_where_episodes_end():
+    _, _, steps = pushed(300)
+    earned = np.zeros(301)
+    for t in reversed(range(300)):
+        after = {ENDED: 0.0, UNKNOWN: 10.0}.get(int(steps.following[t]), earned[t + 1])
+        earned[t] = 1.0 + 0.9 * after
+    np.testing.assert_allclose(steps.earned, earned[:-1], atol=0.2)  # 40 steps ahead, not for ever
+    endless = replace(steps, following=np.where(steps.following == ENDED, UNKNOWN, steps.following))
+    np.testing.assert_array_equal(endless.earned, endless.rewards)
+    assert replace(steps, rewards=None).earned is None
+
+
+def test_codes_that_show_only_what_an_action_moves_at_once_are_not_enough():
+    places, speeds, steps = pushed()
+    assert score(both(places, speeds), steps).exceeds(score(speeds, steps)) > 5
+    unpaid = replace(steps, rewards=None)
+    more = score(both(places, speeds), unpaid).mean - score(speeds, unpaid).mean
+    assert abs(more) < 0.02  # what the action moves at once says nothing about the place
+
+
+def test_rewards_that_are_easy_to_predict_do_not_hide_that_states_are_mixed():
+    seen = chain(3000)
+    mixed = np.minimum(seen.states, 2)
+    easy = replace(seen.steps, rewards=(mixed == 0).astype(float))
+    assert score(mixed, easy).mean > 5
+    assert is_mixed(mixed, easy)
+    assert not is_mixed(seen.states, easy)

@@ -133,7 +133,8 @@ def _notes_on_codes(encoding: Encoding, steps: Steps) -> tuple[str, ...]:
 
 def is_mixed(states: Ints, steps: Steps) -> bool:
     """Whether some state is several: what follows depends on where one came from as well."""
-    memory, own = memory_score(states, steps), score(states, steps)
+    own = score(states, replace(steps, rewards=None))  # memory says nothing of rewards either
+    memory = memory_score(states, steps)
     return memory.is_signal and memory.mean > _MIXED * max(own.mean, 0.0)
 
 

@@ -1,10 +1,13 @@
 """How well codes predict: the held-out score by which views and decoders are compared.
 
-    score = E[log p(next | code, action) - log p(next | code, motive)] + gain in predicting rewards
+    score = E[log p(next | code, action) - log p(next | code, motive)] + gain in predicting what
+            is earned
 
 in nats per step, on steps that the model was not fitted to. The first part is what the action
 tells about the next code: noise with dynamics of its own, however predictable, adds nothing to
-it, and neither does splitting a state in two. Codes that mix states lose both parts.
+it, and neither does splitting a state in two. Codes that mix states lose both parts. What is earned
+is the reward or, where episodes end, the return of the next steps (`Steps.earned`): an action may
+move at once what matters only later, as the push to a cart moves its speed and not its place.
 
 Where an agent acts on what it sees, its action also tells which of several mixed states it saw.
 That must not count, so the second term is told the motive of the action: how likely each action
@@ -79,7 +82,7 @@ def _by_block(gains: Floats, block: Ints) -> Score:
 
 def score(codes: Ints, steps: Steps) -> Score:
     """Score the codes of all rows on two halves of the steps, each predicted from the other."""
-    actions, rewards, following = steps.actions, steps.rewards, steps.next_codes(codes)
+    actions, earned, following = steps.actions, steps.earned, steps.next_codes(codes)
     motives = np.zeros_like(codes) if steps.motives is None else steps.motives
     block = _blocks_of(len(codes))
     n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
@@ -95,8 +98,8 @@ def score(codes: Ints, steps: Steps) -> Score:
             n_codes,
             n_actions,
         )
-        if rewards is not None:
-            gains[test] += _reward_gain(codes * n_actions + actions, actions, rewards, train, test)
+        if earned is not None:
+            gains[test] += _earned_gain(codes * n_actions + actions, actions, earned, train, test)
     return _by_block(gains, block)
 
 
@@ -236,23 +239,23 @@ def _shrunk(
     return max(options, key=lambda p: float(np.log(p).sum()))
 
 
-def _reward_gain(
-    pairs: Ints, actions: Ints, rewards: Floats, train: NDArray[np.bool_], test: NDArray[np.bool_]
+def _earned_gain(
+    pairs: Ints, actions: Ints, earned: Floats, train: NDArray[np.bool_], test: NDArray[np.bool_]
 ) -> Floats:
-    """Return how much better rewards are predicted from code and action than from the action."""
-    by_action = np.bincount(actions[train], rewards[train], int(actions.max()) + 1)
+    """Return how much better it is predicted from code and action than from the action."""
+    by_action = np.bincount(actions[train], earned[train], int(actions.max()) + 1)
     taken = np.bincount(actions[train], minlength=len(by_action))
-    plain = ((by_action + rewards[train].mean()) / (taken + 1))[actions[test]]
-    base = (rewards[test] - plain) ** 2
+    plain = ((by_action + earned[train].mean()) / (taken + 1))[actions[test]]
+    base = (earned[test] - plain) ** 2
     spread = float(base.mean())
     if spread <= 1e-12:
         return np.zeros(int(test.sum()))
     options = []
     for weight in _WEIGHTS:
         n = np.bincount(pairs[train], minlength=int(pairs.max()) + 1)
-        sums = np.bincount(pairs[train], rewards[train], len(n))
+        sums = np.bincount(pairs[train], earned[train], len(n))
         mean = (sums[pairs[test]] + weight * plain) / (n[pairs[test]] + weight)
-        options.append((rewards[test] - mean) ** 2)
+        options.append((earned[test] - mean) ** 2)
     best = min(options, key=lambda squares: float(squares.mean()))
     own = max(float(best.mean()), 1e-12)
     gain: Floats = 0.5 * np.log(spread / own) + 0.5 * (base / spread - best / own)

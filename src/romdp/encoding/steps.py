@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ ENDED, UNKNOWN = -1, -2
 """In place of the next row: the step ended its episode; it is not known where the step led."""
 
 _BLOCK_NUMBERS = 2**22  # entries of a block of vectors
+_DISCOUNT, _AHEAD = 0.9, 40  # of what is earned later, and steps that are looked ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,23 @@ class Steps:
     def pay_alike(self) -> bool:
         """Whether all rewards were the same, or there were none."""
         return self.rewards is None or bool(self.rewards.min() == self.rewards.max())
+
+    @cached_property
+    def earned(self) -> Floats | None:
+        """What matters at each step: the reward or, where episodes end, also what came after it.
+
+        Later rewards count less, by a tenth per step. After a step of which it is not known where
+        it led, things go on as they usually do.
+        """
+        if self.rewards is None or not (self.following == ENDED).any():
+            return self.rewards
+        usual = float(self.rewards.mean()) / (1.0 - _DISCOUNT)
+        otherwise = np.where(self.following == ENDED, 0.0, usual)
+        earned = self.rewards + otherwise
+        for _ in range(_AHEAD):
+            after = np.where(self.following >= 0, earned[self.following], otherwise)
+            earned = self.rewards + _DISCOUNT * after
+        return earned
 
     def first(self, most: int) -> "Steps":
         """Return the first rows alone."""
