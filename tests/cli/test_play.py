@@ -1,6 +1,8 @@
 """The command ``play``: somebody's environment, its returns, its policy and its page."""
 
 import json
+import subprocess
+import sys
 
 import gymnasium
 import pytest
@@ -50,6 +52,52 @@ def test_an_environment_of_somebody_elses_module_is_found(tmp_path):
     policy = romdp.load_policy(tmp_path / "grid" / "policy.npz")
     shown, _ = gymnasium.make("minigrid:MiniGrid-Empty-5x5-v0").reset(seed=0)
     assert policy.act(shown) in range(7)
+
+
+ROOMS = """
+import gymnasium
+from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
+
+gymnasium.register("Rooms-v0", CliffWalkingEnv, max_episode_steps=100)
+"""
+
+
+def command(folder, *arguments):
+    """Run the command as it is installed: unlike ``-m``, its path has no current folder."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "romdp", *map(str, arguments)],
+        check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.slow
+def test_an_environment_in_a_file_of_the_current_folder_is_found_by_every_command(tmp_path):
+    (tmp_path / "my_rooms.py").write_text(ROOMS)
+    played = command(tmp_path, *("play", "my_rooms:Rooms-v0", "--steps", 200, "--out", "played"))
+    assert (played.returncode, played.stderr) == (0, "")
+    compared = command(
+        tmp_path,
+        *("compare", "--world", "gym:my_rooms:Rooms-v0", "--agents", "lc-psrl", "--steps", 200),
+        *("--seeds", 1, "--quiet", "--out", "compared"),
+    )
+    assert (compared.returncode, compared.stderr) == (0, "")
+    for again in ("resume", "report"):
+        done = command(tmp_path, again, "compared")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_current_folder_is_not_looked_at_unless_a_module_is_asked_for(tmp_path):
+    (tmp_path / "minigrid.py").write_text("raise RuntimeError('hides a package')")
+    (tmp_path / "torch.py").write_text("raise RuntimeError('hides a package')")
+    for environment in ("CliffWalking-v1", "minigrid:MiniGrid-Empty-5x5-v0"):
+        out = environment.partition(":")[0]
+        done = command(tmp_path, "play", environment, "--steps", 100, "--out", out)
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_page_shows_pictures_as_pictures_and_other_vectors_as_bars(tmp_path):
