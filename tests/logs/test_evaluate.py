@@ -128,6 +128,23 @@ def test_policies_for_something_else_are_refused(policy, words):
         evaluate(walk(30, 0), policy, *COLUMNS)
 
 
+def test_rows_out_of_order_are_sorted_if_that_is_asked_for():
+    log = walk(200, 0)
+    log["time"] = np.arange(len(log["walk"]))
+    mixed = np.random.default_rng(0).permutation(len(log["time"]))
+    shuffled = {name: np.asarray(column)[mixed] for name, column in log.items()}
+    policy = np.tile([0.35, 0.65], (GOAL, 1))
+    more = {"order": "time", "terminated": "over", "propensity": "chance"}
+    with pytest.raises(InvalidInputError, match="sort=True"):
+        evaluate(shuffled, policy, *COLUMNS, **more)
+    found = evaluate(shuffled, policy, *COLUMNS, **more, sort=True)
+    for one, other in zip(found, evaluate(log, policy, *COLUMNS, **more), strict=True):
+        if "robust" in one.estimator or "decision" in one.estimator:  # nothing is drawn for these
+            assert one[2:] == pytest.approx(other[2:])
+    with pytest.raises(InvalidInputError, match="needs an order column"):
+        evaluate(shuffled, policy, *COLUMNS, terminated="over", sort=True)
+
+
 def test_the_average_is_per_step():
     log = walk(300, 1)
     found = evaluate(log, np.full((GOAL, 2), 0.5), *COLUMNS, objective="average")

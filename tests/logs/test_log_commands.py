@@ -77,6 +77,12 @@ def test_fit_then_apply_then_evaluate(log, tmp_path):
     result = run("evaluate", out, later)
     assert "doubly robust" in result.output, result.exception
     refuse(InvalidInputError, "no column 'hour'", "evaluate", out, later, "--order", "hour")
+    refuse(InvalidInputError, "no column 'minute'", "evaluate", out, later, "--sort")
+    turned = tmp_path / "turned.parquet"
+    pq.write_table(pq.read_table(log / "a.parquet").sort_by([("minute", "descending")]), turned)
+    refuse(InvalidInputError, "on the command line --sort", "evaluate", out, turned)
+    result = run("evaluate", out, turned, "--sort")
+    assert "doubly robust" in result.output, result.exception
 
 
 def test_without_out_it_only_prints(log, tmp_path, monkeypatch):

@@ -286,6 +286,7 @@ def evaluate_command(
         str | None, _column("episode", "that says which episode a row belongs to")
     ] = None,
     order: Annotated[str | None, _column("order", "that rises within an episode")] = None,
+    sort: Annotated[bool, option("--sort", "Sort each episode by the column --order.")] = False,
     terminated: Annotated[
         str | None, _column("terminated", "that is true where an episode ended")
     ] = None,
@@ -312,12 +313,14 @@ def evaluate_command(
         "propensity": propensity,
     }
     names: dict[str, Any] = {role: x or model.columns.get(role) for role, x in given.items()}
-    if order is None and any(names["order"] not in piece.types for piece in open_source(files)):
+    unnamed = order is None and not sort
+    if unnamed and any(names["order"] not in piece.types for piece in open_source(files)):
         names["order"] = None  # it is only checked, and this log may have none
     for role in ("observation", "action", "reward"):
         if names[role] is None:
             raise InvalidInputError(f"name the column of the {role}: --{role} COLUMN")
-    typer.echo(str(evaluate(files, model, **names, objective=model.objective, seed=seed)))
+    found = evaluate(files, model, **names, objective=model.objective, sort=sort, seed=seed)
+    typer.echo(str(found))
 
 
 @contextmanager

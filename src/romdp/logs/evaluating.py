@@ -121,6 +121,7 @@ def evaluate(
     terminated: str | None = None,
     propensity: str | None = None,
     objective: str | float | None = None,
+    sort: bool = False,
     seed: Seed = 0,
     workers: int | None = None,
 ) -> Evaluation:
@@ -139,6 +140,8 @@ def evaluate(
     objective
         As for `romdp.fit`. For the average reward, the two kinds of importance sampling are about
         episodes as long as the log's.
+    sort
+        Sort the rows of each episode by ``order`` first.
     seed
         Draws the bootstrap samples and the worlds of the direct method.
     workers
@@ -180,7 +183,7 @@ def evaluate(
         roles = {str(name): name for name in kept if name is not None}
         data, observation = place_vectors(data, observation, roles, policy.decoder)
     names = Columns(str(observation), action, reward, episode, order, terminated, propensity)
-    log = read_rows(data, names, workers=workers)
+    log = read_rows(data, names, workers, sort=sort)
     assert log.held_out is not None
     assert log.reward_range is not None
     chances = _policy_table(policy, log)

@@ -83,13 +83,7 @@ def count_logs(
            [0, 1]])
     """
     choice(ends, "ends", ENDS)
-    if sort and columns.order is None:
-        raise InvalidInputError("sort=True needs an order column to sort by; name it as order")
-    if sort and columns.terminated is not None and columns.episode is None:
-        raise InvalidInputError(
-            "sort=True needs an episode column: without one, episodes are told apart by the rows "
-            "that end them, which must be in order already"
-        )
+    _check_sort(sort, columns)
     if ends != "truncated" and columns.terminated is not None:
         raise InvalidInputError(
             f"column {columns.terminated!r} tells how episodes end; leave ends out"
@@ -114,12 +108,26 @@ def count_logs(
     return _finished(stretches, pieces, settings, ends)
 
 
-def read_rows(data: Any, columns: Columns, workers: int | None = None) -> LogCounts:
+def read_rows(
+    data: Any, columns: Columns, workers: int | None = None, *, sort: bool = False
+) -> LogCounts:
     """Keep all rows of a log, as held-out episodes."""
-    settings = LogSettings(columns, holdout=_ALL, most_held=2**62, threads=workers)
+    _check_sort(sort, columns)
+    settings = LogSettings(columns, holdout=_ALL, most_held=2**62, sort=sort, threads=workers)
     pieces = open_source(data)
     check_columns(pieces, columns)
     return _finished([count_stretch(pieces, settings)], pieces, settings)
+
+
+def _check_sort(sort: bool, columns: Columns) -> None:
+    """Refuse to sort where nothing says by what, or which rows belong together."""
+    if sort and columns.order is None:
+        raise InvalidInputError("sort=True needs an order column to sort by; name it as order")
+    if sort and columns.terminated is not None and columns.episode is None:
+        raise InvalidInputError(
+            "sort=True needs an episode column: without one, episodes are told apart by the rows "
+            "that end them, which must be in order already"
+        )
 
 
 def _finished(
