@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 from encoding_worlds import accuracy, chain
+from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 import romdp
-from romdp.clustering.vectors import find_states
+from romdp.clustering.vectors import _told_apart, find_states
 from romdp.encoding import Encoder
 from romdp.encoding.choosing import Candidate, _choose, learn_encoding
 from romdp.encoding.codebook import Codebook
@@ -109,6 +111,57 @@ def test_pictures_and_features_of_the_user():
     assert doubled.encoding_.n_features == 8
 
 
+def test_features_may_be_sparse_and_their_errors_are_not_hidden():
+    seen = chain(500)
+
+    def sparse(rows):
+        return csr_array(rows)
+
+    encoder = Encoder(features=sparse).fit(seen.vectors, actions=seen.actions)
+    plain = Encoder().fit(seen.vectors, actions=seen.actions)
+    np.testing.assert_array_equal(encoder.predict(seen.vectors), plain.predict(seen.vectors))
+    with pytest.raises(ZeroDivisionError):
+        Encoder(features=lambda rows: 1 / 0).fit(seen.vectors)
+    with pytest.raises(NotFittedError):
+        Encoder(features=StandardScaler()).fit(seen.vectors)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (3, "features is 3; pass an object with transform, a function or a torch.nn.Module"),
+        (StandardScaler, "features is <class .*; pass an object"),
+        (lambda rows: rows[1:], "returns 499 rows for 500 vectors"),
+        (lambda rows: rows[:, 0], "what features returns has shape"),
+    ],
+)
+def test_features_that_cannot_serve_are_refused(features, message):
+    with pytest.raises(romdp.ROMDPError, match=message):
+        Encoder(features=features).fit(chain(500).vectors)
+
+
+@pytest.mark.dqn
+def test_a_network_of_pytorch_serves_as_features():
+    import torch
+
+    torch.manual_seed(0)
+    seen = chain(1500)
+    seen.vectors.setflags(write=False)  # as those of a trajectory are
+    network = torch.nn.Sequential(torch.nn.Linear(4, 24), torch.nn.ReLU(), torch.nn.Dropout(0.5))
+    network[0].eval()
+    encoder = Encoder(features=network)
+    codes = fitted(seen, features=network).predict(seen.vectors)
+    assert [part.training for part in network] == [False, True, True]  # as they were
+    np.testing.assert_array_equal(fitted(seen, features=network).predict(seen.vectors), codes)
+    log = romdp.Trajectory(seen.vectors, seen.actions, seen.rewards)
+    assert accuracy(np.asarray(romdp.cluster(log, encoder=encoder).labels), seen.states) > 0.9
+    assert fitted(seen, features=network.double()).encoding_.n_features == 24
+    for answer in ((1, 2), torch.zeros(())):
+        network.forward = lambda rows, answer=answer: answer
+        with pytest.raises(romdp.ROMDPError, match="not a tensor with one row"):
+            encoder.fit(seen.vectors)
+
+
 def test_a_saved_encoder_answers_the_same(tmp_path):
     seen = chain(600)
     encoder = fitted(seen)
@@ -151,6 +204,39 @@ def test_bad_settings_are_refused():
         encoder.predict(np.zeros((1, 3)))
 
 
+def test_a_single_view_is_named_without_a_list():
+    seen = chain(500)
+    encoder = fitted(seen, views="plain")
+    assert encoder.encoding_.view == "plain"
+    assert encoder.get_params()["views"] == "plain"
+    for views, message in [("whyte", "did you mean 'white'"), (3, "views is 3"), ([3], "'3'")]:
+        with pytest.raises(romdp.ROMDPError, match=message):
+            fitted(seen, views=views)
+
+
+def test_a_single_step_is_refused():
+    seen = chain(500)
+    with pytest.raises(romdp.ROMDPError, match="two steps or more"):
+        Encoder().fit(seen.vectors[:1], actions=seen.actions[:1])
+    with pytest.raises(romdp.ROMDPError, match="two steps or more"):
+        romdp.cluster(romdp.Trajectory(seen.vectors[:1], seen.actions[:1]))
+    assert Encoder().fit(seen.vectors[:2], actions=seen.actions[:2], lengths=[1, 1]).encoding_
+
+
+def test_numbers_of_any_size_are_told_apart_or_refused():
+    seen = chain(500)
+    codes = fitted(seen).predict(seen.vectors)
+    for scale in (1e-149, 1e90):
+        scaled = scale * seen.vectors
+        encoder = Encoder().fit(scaled, actions=seen.actions, rewards=seen.rewards)
+        np.testing.assert_array_equal(encoder.predict(scaled), codes)
+        assert (encoder.predict(np.zeros((1, 4))) >= 0).all()
+    with pytest.raises(romdp.ROMDPError, match="multiply the vectors"):
+        Encoder().fit(1e-200 * seen.vectors, actions=seen.actions)
+    full = np.array([[-128], [127]] * 20, np.int8)  # the widest that fits
+    assert Encoder().fit(full).encoding_
+
+
 def test_more_columns_than_rows_and_constant_columns():
     rng = np.random.default_rng(0)
     vectors = np.hstack([rng.random((40, 60)), np.ones((40, 2))])
@@ -187,3 +273,18 @@ def test_a_decoder_is_taught_what_is_new(monkeypatch):
     decoder = find_states(steps, romdp.Likelihood(), rng, romdp.Encoder(views=("standard",)))
     assert decoder.linear is not None
     assert accuracy(decoder.predict(late.vectors), late.states) > 0.9
+
+
+def test_codes_that_overlap_are_told_apart_less_surely():
+    rng = np.random.default_rng(0)
+    states, labels = rng.integers(2, size=3000), np.array([0, 1])
+    sure = []
+    for noise in (0.1, 0.3, 0.5, 1.0):
+        vectors = np.eye(2)[states] + noise * rng.standard_normal((3000, 2))
+        encoder = romdp.Encoder(views=["plain"], n_codes=2)
+        encoding = encoder.fit(vectors, actions=rng.integers(2, size=3000)).encoding_
+        sure.append(_told_apart(encoding, labels, vectors).mean())
+        assert _told_apart(encoding, np.zeros(2, int), vectors).tolist() == [1.0, 1.0]
+    assert sure[0] > 0.999
+    assert sure == sorted(sure, reverse=True)
+    assert sure[-1] < 0.9

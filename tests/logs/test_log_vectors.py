@@ -378,3 +378,21 @@ def test_a_model_of_features_says_that_it_needs_them_again(seen, tmp_path):
     assert "damaged" not in str(refusal.value)
     states = romdp.load_model(tmp_path / "model", features=np.tanh).predict(seen.vectors)
     assert accuracy(states, seen.states) > 0.95
+
+
+def test_features_may_have_any_width_and_states_are_shown_as_the_vectors_they_are(seen, tmp_path):
+    def widened(rows):
+        return np.hstack([rows, rows**2])
+
+    encoder = romdp.Encoder(features=widened)
+    trajectory = romdp.Trajectory(seen.vectors, seen.actions, seen.rewards)
+    assert accuracy(romdp.cluster(trajectory, encoder=encoder).labels, seen.states) > 0.9
+    table = {"v": seen.vectors, "do": seen.actions, "paid": seen.rewards}
+    model = romdp.fit(table, "v", "do", "paid", encoder=encoder)
+    assert accuracy(model.predict(seen.vectors), seen.states) > 0.9
+    assert model.decoder.portraits.typical.shape[2] == seen.vectors.shape[1]
+    assert (seen.vectors == model.decoder.portraits.typical[0, 0]).all(axis=1).any()
+    assert "v" in str(model_page(model))
+    model.save(tmp_path / "model")
+    again = romdp.load_model(tmp_path / "model", features=widened)
+    np.testing.assert_array_equal(again.predict(seen.vectors), model.predict(seen.vectors))

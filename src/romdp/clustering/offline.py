@@ -18,7 +18,6 @@ from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.steps import Steps, following_rows
-from romdp.encoding.views import apply_features
 from romdp.planning.timeuniform import TimeUniform
 
 _MANY = 1000  # observations
@@ -126,9 +125,8 @@ def _cluster_rows(
     assert seen.vectors is not None
     if "triples" in method.needs:
         raise InvalidInputError('codes of vectors are grouped by pair counts; use "likelihood"')
-    vectors = apply_features(encoder.features, seen.vectors)
     following = following_rows(seen.lengths)
-    steps = Steps(vectors, seen.actions, seen.rewards, following, seen.n_actions)
+    steps = Steps(seen.vectors, seen.actions, seen.rewards, following, seen.n_actions)
     decoder = find_states(steps, method, rng, encoder)
     for note in decoder.notes:
         warnings.warn(note, UserWarning, stacklevel=3)

@@ -1,8 +1,10 @@
 """Hidden states behind vectors: encode, group the codes, decode."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
@@ -16,11 +18,12 @@ from romdp.encoding.moments import Floats, Ints
 from romdp.encoding.portraits import Portraits
 from romdp.encoding.scoring import memory_score, score, score_with_age, with_motives
 from romdp.encoding.steps import Steps
-from romdp.encoding.views import Encoding
+from romdp.encoding.views import Encoding, apply_features
 
 _FEW_VISITS = 5  # steps per code
 _UNSURE = 0.7  # mean certainty below which a state cannot be told from the others
 _MIXED = 0.1  # share of what states predict that the state before may add
+_LOOKED_AT = 5000  # vectors by which it is judged how surely codes are told apart
 _WORSE = -1.0  # standard errors: a decoder is kept unless it predicts held-out steps worse
 
 
@@ -36,7 +39,7 @@ def find_states(
     Parameters
     ----------
     steps
-        What was seen.
+        What was seen, before it went through the features of the encoder.
     clusterer
         Groups the codes, and states that behave alike.
     rng
@@ -54,7 +57,9 @@ def find_states(
         start = Partition.singletons(counts.n_observations)
         return np.maximum(clusterer.regroup(evidence, start, rng).labels, 0)
 
-    encoding = (encoder or Encoder()).learn(steps, previous, quick)
+    encoder, shown = encoder or Encoder(), steps.vectors
+    steps = replace(steps, vectors=apply_features(encoder.features, shown))
+    encoding = encoder.learn(steps, previous, quick)
     notes = _notes_on_codes(encoding, steps)
     if not encoding.is_signal:
         nothing = np.zeros(encoding.n_codes, np.int64)
@@ -70,10 +75,11 @@ def find_states(
         alone, grouped = (score_with_age(c, plain_steps, True)[0] for c in (codes, labels[codes]))
         if alone.exceeds(grouped) > -_WORSE:  # there are too few steps to group these codes
             labels, certainty = np.arange(encoding.n_codes), np.ones(encoding.n_codes)
+    certainty = certainty * _told_apart(encoding, labels, steps.vectors)
     states = labels[codes]
     plain = StateDecoder(encoding, freeze(labels), freeze(certainty), None, notes)
     if encoding.view == "apart" or plain.n_states == 1:
-        return _noted(plain, steps)
+        return _noted(plain, steps, shown)
 
     def regroup(some: Steps, states: Ints) -> Ints:
         found, _ = _group(some, states, int(states.max()) + 1, clusterer, rng)
@@ -85,9 +91,9 @@ def find_states(
     before, after = (score(some, part) for some in views)
     fewer = len(linear.bias) < plain.n_states
     if after.exceeds(before) < (2 * _WORSE if fewer else _WORSE):
-        return _noted(plain, steps)
+        return _noted(plain, steps, shown)
     taught = StateDecoder(encoding, plain.states, plain.certainty_of_code, linear, notes)
-    return _noted(taught, steps)
+    return _noted(taught, steps, shown)
 
 
 def _group(
@@ -104,6 +110,26 @@ def _group(
         certainty = np.ones(n_codes)
     labels = np.maximum(partition.labels, 0)
     return labels, np.nan_to_num(certainty, nan=0.0)
+
+
+def _told_apart(encoding: Encoding, labels: Ints, vectors: NDArray[Any]) -> Floats:
+    """Return how surely the vectors of each code belong to its group, by where they lie.
+
+    Codes are taken for normal clouds of the same width. Where states overlap, so do codes of
+    different groups, and a vector that has one code could as well have had the other.
+    """
+    book = encoding.codebook
+    space = encoding.map(vectors[:: max(1, len(vectors) // _LOOKED_AT)])
+    codes, distances = book.nearest(space)
+    width = max(float(distances.mean()) / space.shape[1], 1e-12)
+    odds = (space @ book.points.T - 0.5 * (book.points**2).sum(axis=1)) / width + np.log(
+        np.maximum(book.sizes, 1.0)
+    )
+    chance = np.exp(odds - odds.max(axis=1, keepdims=True))
+    same = labels == labels[codes][:, None]
+    sure = (chance * same).sum(axis=1) / chance.sum(axis=1)
+    n = np.bincount(codes, minlength=len(labels))
+    return np.where(n > 0, np.bincount(codes, sure, len(labels)) / np.maximum(n, 1), 1.0)
 
 
 def _count(steps: Steps, codes: Ints, n_codes: int) -> Counts:
@@ -138,10 +164,10 @@ def is_mixed(states: Ints, steps: Steps) -> bool:
     return memory.is_signal and memory.mean > _MIXED * max(own.mean, 0.0)
 
 
-def _noted(decoder: StateDecoder, steps: Steps) -> StateDecoder:
+def _noted(decoder: StateDecoder, steps: Steps, shown: NDArray[Any]) -> StateDecoder:
     """Add portraits, and notes on states that are several or cannot be told from others."""
     part = steps.first(20_000)
-    states, certainty = decoder.decode(part.vectors)
+    states, certainty = decoder.decode_prepared(part.vectors)
     notes = list(decoder.notes)
     if is_mixed(states, part):
         notes.append(
@@ -160,5 +186,5 @@ def _noted(decoder: StateDecoder, steps: Steps) -> StateDecoder:
         )
     codes = decoder.encoding.codes(part.vectors)
     sizes = decoder.n_states, decoder.encoding.n_codes
-    portraits = Portraits.of(part.vectors, states, certainty, codes, *sizes)
+    portraits = Portraits.of(shown[: part.n_steps], states, certainty, codes, *sizes)
     return replace(decoder, notes=tuple(notes), portraits=portraits)

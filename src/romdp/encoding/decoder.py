@@ -234,7 +234,10 @@ class StateDecoder:
 
     def decode(self, vectors: ArrayLike) -> tuple[Ints, Floats]:
         """Return the hidden state of each vector, and how sure it is."""
-        rows = self.encoding.prepare(vectors)
+        return self.decode_prepared(self.encoding.prepare(vectors))
+
+    def decode_prepared(self, rows: NDArray[Any]) -> tuple[Ints, Floats]:
+        """Decode vectors that were checked and went through ``features`` already."""
         parts = [self._decode_block(block.astype(np.float64)) for block in cut(rows)]
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
@@ -285,7 +288,8 @@ class StateDecoder:
             tuple(notes.split("\n")) if notes else (),
         )
         if kept := stored.part("portrait_"):
-            sizes = decoder.n_states, encoding.n_codes, encoding.n_features
+            width = encoding.n_features if features is None else None
+            sizes = decoder.n_states, encoding.n_codes, width
             decoder = replace(decoder, portraits=Portraits.from_arrays(kept, *sizes))
         stored.finish()
         return decoder

@@ -91,15 +91,17 @@ class Portraits:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], n_states: int, n_codes: int, d: int
+        cls, arrays: Mapping[str, NDArray[Any]], n_states: int, n_codes: int, d: int | None
     ) -> Self:
-        """Read what `arrays` returned."""
+        """Read what `arrays` returned; the length of a vector need not be known."""
         stored = Stored(arrays, "the portraits")
+        means = stored.real("means", (n_states, d))
+        d = means.shape[1]
         members = (n_states, None, d)
         found = cls(
             freeze(stored.whole("rows", (n_states,), 0)),
             freeze(stored.real("certainty", (n_states,), 0.0)),
-            freeze(stored.real("means", (n_states, d))),
+            freeze(means),
             freeze(stored.real("spread", (d,), 0.0)),
             freeze(stored.real("typical", members)),
             freeze(stored.real("doubtful", members)),

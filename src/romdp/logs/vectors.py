@@ -16,7 +16,6 @@ from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Ints
 from romdp.encoding.steps import ENDED, UNKNOWN, Steps, following_rows
-from romdp.encoding.views import apply_features
 from romdp.logs.reading.columns import Columns, Place
 from romdp.logs.reading.names import simple_names
 from romdp.logs.reading.pieces import BATCH_ROWS, Wanted
@@ -80,8 +79,7 @@ def decode_log(
     if isinstance(data, Trajectory):
         assert data.vectors is not None
         following = following_rows(data.lengths, data.terminated)
-        vectors = apply_features(encoder.features, data.vectors)
-        steps = Steps(vectors, data.actions, data.rewards, following, data.n_actions)
+        steps = Steps(data.vectors, data.actions, data.rewards, following, data.n_actions)
         decoder = _found(steps, clusterer, rng, encoder)
         log = Trajectory(
             decoder.predict(data.vectors),
@@ -106,8 +104,7 @@ def decode_log(
     rewards = None
     if columns.get("reward") is not None:
         rewards = _finite(table, str(columns["reward"]))[order]
-    inner = apply_features(encoder.features, vectors[order])
-    steps = Steps(inner, actions[order], rewards, following, int(actions.max()) + 1)
+    steps = Steps(vectors[order], actions[order], rewards, following, int(actions.max()) + 1)
     decoder = _found(steps, clusterer, rng, encoder)
     return table.append_column(name, [decoder.predict(vectors)]), name, decoder
 
