@@ -1,5 +1,7 @@
 """Agents that see vectors: codes learned while playing."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -332,3 +334,18 @@ def test_streams_count_their_own_steps_and_keep_what_followed():
     np.testing.assert_array_equal(kept.following[after], after + 1)  # episodes lie together
     np.testing.assert_array_equal(kept.ages[after] + 1, kept.ages[after + 1])
     assert (kept.following == -2).sum() <= 3  # where streams are now
+
+
+def test_vectors_that_tell_nothing_are_warned_about_once():
+    rng = np.random.default_rng(0)
+    online = romdp.Online(romdp.LCPSRL(), spaces.Box(-9.0, 9.0, (3,)), 2, seed=0)
+    shown, said = rng.standard_normal(3), []
+    for _ in range(4_200):
+        online.act(shown)
+        shown = rng.standard_normal(3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            online.observe(float(rng.integers(2)), shown)
+        said += [str(warning.message) for warning in caught]
+    assert len(said) == 1
+    assert "No signal in the vectors of 4,000 steps" in said[0]

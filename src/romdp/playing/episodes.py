@@ -158,7 +158,7 @@ def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.fl
 
 
 class Novelty:
-    """Looks now and then whether what an agent meets has been met before, and warns once."""
+    """Looks now and then whether what an agent meets teaches it anything, and warns once if not."""
 
     def __init__(self) -> None:
         self._due = _FIRST_LOOK
@@ -168,18 +168,27 @@ class Novelty:
         if state.step < self._due:
             return
         self._due *= 2
+        if getattr(state, "is_in_the_dark", False):
+            self._warn(
+                f"No signal in the vectors of {state.step:,} steps: what followed an action, and "
+                "what it paid, did not depend on what was seen more than by chance. Actions are "
+                "random until it does. Check that the vectors show what matters, or compute better "
+                "features"
+            )
+            return
         recorder = state.recorder
         if recorder.owners is not None:  # groups are counted, and they repeat
             return
         visits = recorder.visits.reshape(-1, recorder.n_actions)
         met = int(visits.any(axis=1).sum())
         if met >= _NEW_SHARE * state.step:
-            self._due = 2**62
-            warnings.warn(
+            self._warn(
                 f"{met:,} different observations in {state.step:,} steps: they hardly ever repeat, "
                 "and nothing can be learned about what is seen once. Make observations coarser "
                 "before the agent sees them: round numbers into bins, or use the label of a "
-                "classifier",
-                UserWarning,
-                stacklevel=2,
+                "classifier"
             )
+
+    def _warn(self, text: str) -> None:
+        self._due = 2**62
+        warnings.warn(text, UserWarning, stacklevel=3)

@@ -31,6 +31,7 @@ from romdp.playing.memory import COLUMNS
 from romdp.playing.vector_codes import VectorCodes
 
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
+_SEVERAL_FITS = 4  # times the steps before the first: there were four fits by then
 _GROWTH = 1.5  # of the steps between fits, where something is at stake
 _LOOK = 1.15  # growth of the steps between looks at whether codes are mixed, and between idle fits
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
@@ -73,12 +74,20 @@ class VectorState(AgentState):
         super().__init__(agent, codes.size, n_actions, seed)
         self.codes = codes
         self._given = agent
-        ten = 10 * codes.n_features
-        self.due = min(max(_FIRST, ten), _LAST_FIRST)
+        self.due = self._first_fit
         self.look = _FIRST_LOOK if codes.names is not None else self.due
         self.grouped = 0
         if codes.names is None:
             self.partition = Partition.unseen(codes.size)
+
+    @property
+    def _first_fit(self) -> int:
+        return min(max(_FIRST, 10 * self.codes.n_features), _LAST_FIRST)
+
+    @property
+    def is_in_the_dark(self) -> bool:
+        """Whether vectors have told nothing in several fits, so that actions are still random."""
+        return not self.codes.known and self.step > _SEVERAL_FITS * self._first_fit
 
     def must_think(self, observation: int, age: int | None = None) -> bool:
         """Whether codes may have to change, or the epoch is over."""
