@@ -39,7 +39,7 @@ fuzz: .venv/tools  # damaged files of every kind, for as long as SECONDS says
 	ROMDP_FUZZ_SECONDS=$(SECONDS) $(PYTEST) tests/fuzz
 
 test-dqn: .venv/dqn
-	$(PYTEST) tests/playing -m dqn
+	$(PYTEST) tests/playing tests/encoding -m dqn
 
 test-page: .venv/page
 	$(PYTEST) tests -m page

@@ -4,6 +4,7 @@ A view is a linear map of the vectors and a codebook in the space that it leads 
 is chosen is in `romdp.encoding.choosing`.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -176,11 +177,50 @@ def _frozen_scores(names: Sequence[str], numbers: Any) -> Mapping[str, tuple[flo
 
 
 def apply_features(features: Any, vectors: NDArray[Any]) -> NDArray[Any]:
-    """Put vectors through an object with ``transform``, or a function; None leaves them alone."""
+    """Put vectors through an object with ``transform``, a function or a network of PyTorch.
+
+    None leaves them alone. What goes wrong inside ``features`` is raised as it is.
+    """
     if features is None:
         return vectors
-    change = getattr(features, "transform", features)
-    return vector_array(np.asarray(change(vectors)), "what features returns")
+    torch = sys.modules.get("torch")  # where nobody has imported it, there is no network
+    network = torch is not None and isinstance(features, torch.nn.Module)
+    if network and not hasattr(type(features), "transform"):
+        made = np.concatenate([_ask(features, rows, torch) for rows in cut(vectors)])
+    else:
+        change = getattr(features, "transform", features)
+        if not callable(change) or (isinstance(features, type) and change is not features):
+            raise InvalidInputError(
+                f"features is {features!r}; pass an object with transform, a function or a "
+                "torch.nn.Module, or None"
+            )
+        made = change(vectors)
+        made = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # it may be sparse
+    rows = vector_array(made, "what features returns")
+    if len(rows) != len(vectors):
+        raise InvalidInputError(
+            f"features returns {len(rows)} rows for {len(vectors)} vectors; it must return one each"
+        )
+    return rows
+
+
+def _ask(network: Any, vectors: NDArray[Any], torch: Any) -> NDArray[Any]:
+    """Ask a network of PyTorch; dropout and the like are off, so that it answers the same twice."""
+    like = next((p for p in network.parameters() if p.is_floating_point()), torch.zeros(0))
+    modes = [(part, part.training) for part in network.modules()]
+    network.eval()
+    try:
+        with torch.no_grad():
+            made = network(torch.tensor(vectors, dtype=like.dtype, device=like.device))
+    finally:
+        for part, training in modes:
+            part.training = training
+    if not isinstance(made, torch.Tensor) or made.ndim == 0:
+        raise InvalidInputError(
+            f"features returns a {type(made).__name__}, not a tensor with one row per vector"
+        )
+    answer: NDArray[Any] = made.to("cpu", torch.float32).numpy()
+    return answer
 
 
 def cut(vectors: NDArray[Any]) -> list[NDArray[Any]]:
