@@ -1,6 +1,6 @@
 """`Encoder`: learns which code stands for which vectors, with the manners of scikit-learn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from romdp.encoding.steps import Steps, following_rows
 from romdp.encoding.views import VIEWS, Encoding, apply_features, cut
 
 _KIND, _VERSION = "encoder", 1
+_SMALLEST = 1e-150  # squares of smaller differences are zero, or nearly so
 
 
 class Encoder(Estimator):
@@ -29,12 +30,14 @@ class Encoder(Estimator):
         Which views are compared: ``"plain"`` (the vectors as they are), ``"standard"`` (columns of
         variance one), ``"white"`` (whitened), ``"actions"`` (the few directions that actions and
         rewards depend on), ``"apart"`` (codes that lie apart, however rare they are). The one
-        whose codes predict next codes and rewards of held-out steps best is kept.
+        whose codes predict next codes and rewards of held-out steps best is kept. A single name
+        is that view alone.
     n_codes
         The number of codes; None grows with the number of steps.
     features
-        An object with ``transform``, or a function, that vectors go through first: a scaler, random
-        Fourier features, a network.
+        What vectors go through first, pictures as flat rows: an object with ``transform`` (a
+        scaler, random Fourier features), a function, or a ``torch.nn.Module``, which is asked as
+        it is (in ``eval`` mode, without gradients) and never trained.
     seed
         The same seed and the same vectors give the same codes.
 
@@ -61,7 +64,7 @@ class Encoder(Estimator):
 
     def __init__(
         self,
-        views: Sequence[str] = VIEWS,
+        views: str | Sequence[str] = VIEWS,
         n_codes: int | None = None,
         features: Any = None,
         seed: Seed = 0,
@@ -86,7 +89,7 @@ class Encoder(Estimator):
         Parameters
         ----------
         X
-            One row per step, shape (n, d), or (n, height, width, ...) for pictures.
+            One row per step, shape (n, d), or (n, height, width, ...) for pictures; at least two.
         y
             Ignored.
         actions, rewards
@@ -116,22 +119,30 @@ class Encoder(Estimator):
 
         ``previous`` and ``group`` are those of `romdp.encoding.choosing.learn_encoding`.
         """
-        for view in self.views:
-            if view not in VIEWS:
-                raise UnknownNameError("view", view, VIEWS)
-        if not len(self.views):
-            raise InvalidInputError(f"views is empty; choose from {', '.join(VIEWS)}")
+        views = self._chosen_views()
         if self.n_codes is not None:
             whole_number(self.n_codes, "n_codes", 1)
+        _check_amount(steps)
         return learn_encoding(
             steps,
             generator(self.seed),
-            views=self.views,
+            views=views,
             n_codes=self.n_codes,
             previous=previous,
             features=self.features,
             group=group,
         )
+
+    def _chosen_views(self) -> tuple[str, ...]:
+        if not isinstance(self.views, Iterable):
+            raise InvalidInputError(f"views is {self.views!r}; choose from {', '.join(VIEWS)}")
+        views = (self.views,) if isinstance(self.views, str) else tuple(self.views)
+        for view in views:
+            if view not in VIEWS:
+                raise UnknownNameError("view", str(view), VIEWS)
+        if not views:
+            raise InvalidInputError(f"views is empty; choose from {', '.join(VIEWS)}")
+        return views
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the coordinates of vectors in the view that was chosen."""
@@ -208,3 +219,16 @@ def make_steps(
                 f"terminated has shape {ends.shape}; there are {len(lasted)} episodes"
             )
     return Steps(vectors, taken, paid, following_rows(lasted, ends), int(taken.max()) + 1)
+
+
+def _check_amount(steps: Steps) -> None:
+    """Refuse a single step, and numbers too small to be squared: both would look like no signal."""
+    if steps.n_steps < 2:
+        raise InvalidInputError("there is one vector; codes are learned from two steps or more")
+    high, low = (end.astype(np.float64) for end in (steps.vectors.max(0), steps.vectors.min(0)))
+    widest = float((high - low).max())
+    if 0 < widest < _SMALLEST:
+        raise InvalidInputError(
+            f"no number of the vectors varies by more than {widest:.2g}, too little to square; "
+            "multiply the vectors by a large number first"
+        )
