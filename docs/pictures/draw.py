@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +110,7 @@ def compare(options: str, out: Path) -> Any:
 
 
 def save(figure: Any, name: str) -> None:
-    """Write one picture, its note broken into lines that fit."""
-    if figure.get_supxlabel():
-        note = textwrap.fill(figure.get_supxlabel(), int(14 * figure.get_size_inches()[0]))
-        figure.supxlabel(note, fontsize=7.5, color="#555555")
+    """Write one picture."""
     save_figure(figure, HERE / name, ("svg",))
 
 

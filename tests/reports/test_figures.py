@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import PathPatch, Rectangle
 from report_cases import make_groupings, make_record
 
@@ -29,6 +31,10 @@ from romdp.theory import lower_bound
 from romdp.worlds import random_romdp
 
 
+def note_of(figure):
+    return " ".join(figure.get_supxlabel().split())
+
+
 def lines_of(axes, colour):
     return [line for line in axes.lines if line.get_color() == colour]
 
@@ -49,8 +55,8 @@ def test_the_curves_are_the_bands(results, kind):
             np.testing.assert_allclose(line.get_ydata(), wanted.middle)
         assert len(axes.collections) == 3  # a band each
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
-    assert kind in figure.get_supxlabel()  # what the band is stands below
-    assert "2 seeds" in figure.get_supxlabel()
+    assert kind in note_of(figure)  # what the band is stands below
+    assert "2 seeds" in note_of(figure)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == list(results.agents)
 
@@ -63,9 +69,9 @@ def test_the_limit_is_a_thin_line_under_regret(results):
         constants = [lower_bound(spec.make(panel[1], seed)) for seed in range(2)]
         expected = np.mean(constants) * np.log(results.experiment.steps)
         assert limit.get_ydata()[-1] == pytest.approx(expected)
-    assert "C log N" in figure.get_supxlabel()
+    assert "C log N" in note_of(figure)
     groups = regret_figure(results, "n_clusters")
-    assert "C log N" not in groups.get_supxlabel()
+    assert "C log N" not in note_of(groups)
 
 
 def test_some_agents_only(results):
@@ -106,7 +112,7 @@ def test_a_flow_has_a_block_for_every_group():
     assert sum(isinstance(patch, PathPatch) for patch in axes.patches) == 4 + 3
     words = [text.get_text() for text in axes.texts]
     assert {"epoch 2", "step 10"} <= set(words)
-    assert "true hidden state" in figure.get_supxlabel()
+    assert "true hidden state" in note_of(figure)
     assert not any(patch.get_hatch() for patch in axes.patches)
 
 
@@ -115,7 +121,33 @@ def test_groups_that_mix_states_are_hatched():
     (axes,) = flow_figure(record).axes
     assert sum(bool(patch.get_hatch()) for patch in axes.patches) == 1
     unknown = make_record(hidden_state=None)
-    assert "final group" in flow_figure(unknown).get_supxlabel()
+    assert "final group" in note_of(flow_figure(unknown))
+
+
+def assert_fits(figure):
+    """Nothing that is written around the panels sticks out of the figure."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    around = [*figure.legends, *filter(None, (figure._supxlabel, figure._suptitle))]
+    assert around
+    for thing in around:
+        box = thing.get_window_extent(renderer)
+        assert (box.min >= 0).all()
+        assert (box.max <= figure.bbox.max).all()
+
+
+def test_notes_are_no_wider_than_their_figures(results):
+    one = replace(results, records=[r for r in results.records if r.n_observations == 9])
+    for measure in ("regret", "mean_return"):
+        assert_fits(regret_figure(one, measure))
+    assert_fits(groups_figure(one))
+    few = make_groupings([[0, 1, 2, 3], [0, 0, 0, 1]])
+    for record in (make_record(), make_record(groupings=few), make_record(hidden_state=None)):
+        assert_fits(flow_figure(record))
+    many = [np.arange(4) % (1 + i % 4) for i in range(30)]
+    assert_fits(flow_figure(make_record(groupings=make_groupings(many))))
+    world = random_romdp(3, 2, 8, seed=4)
+    assert_fits(emission_figure(world.emission, romdp.Partition(world.labels)))
 
 
 def test_a_flow_needs_groupings():

@@ -1,11 +1,12 @@
 """Pictures that are drawn once: as a Matplotlib figure for print, and as SVG for a page."""
 
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from romdp.core.errors import InvalidInputError
 
@@ -18,6 +19,9 @@ INK, PAPER = "ink", "paper"
 
 _ON_PAGE = {INK: "currentColor", PAPER: "var(--page)"}
 _IN_PRINT = {INK: "black", PAPER: "white"}
+_NOTE_SIZE = 7.5  # points
+_NOTE_CHARACTERS = 17  # of a note, on an inch
+_NARROWEST = 600  # pixels of a picture with a title or a note
 _HATCHING = (
     '<defs><pattern id="hatched" width="6" height="6" patternUnits="userSpaceOnUse" '
     'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--page)"/>'
@@ -40,6 +44,18 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
             return buffer.getvalue()
 
     return Drawn(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+
+
+def add_note(figure: "Figure", note: str, **place: Any) -> None:
+    """Explain a figure below it, in lines that are no longer than it is wide."""
+    text = "\n".join(note_lines(note, figure.get_size_inches()[0]))
+    figure.supxlabel(text, fontsize=_NOTE_SIZE, color="#555555", **place)
+
+
+def note_lines(note: str, inches: float) -> list[str]:
+    """Break a note into lines that fit; where it has breaks, they stay."""
+    most = int(inches * _NOTE_CHARACTERS)
+    return [line for part in note.split("\n") for line in textwrap.wrap(part, most)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +217,11 @@ class Picture:
         )
 
     def figure(self, title: str = "", note: str = "") -> "Figure":
-        """Draw the picture for print, below a title and above a line that explains it."""
-        top, bottom = 30 if title else 6, 28 if note else 6
+        """Draw the picture for print, below a title and above lines that explain it."""
+        wide = max(self.width, _NARROWEST) if title or note else self.width
+        lines = note_lines(note, wide / 100)
+        top, bottom = 30 if title else 6, 15 + 13 * len(lines) if note else 6
         tall = self.height + top + bottom
-        wide = max(self.width, 5.2 * len(note))
         figure = new_figure(wide / 100, tall / 100, layout=None)
         left = (1 - self.width / wide) / 2
         axes = figure.add_axes((left, bottom / tall, self.width / wide, self.height / tall))
@@ -216,7 +233,7 @@ class Picture:
         if title:
             figure.suptitle(title, fontsize=10, y=1 - 8 / tall, va="top")
         if note:
-            figure.supxlabel(note, fontsize=7.5, color="#555555", y=8 / tall, va="bottom")
+            add_note(figure, note, y=8 / tall, va="bottom")
         return figure
 
 

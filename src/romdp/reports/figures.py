@@ -26,7 +26,7 @@ from romdp.reports.bands import (
     known_measures,
     typical,
 )
-from romdp.reports.drawing import new_figure
+from romdp.reports.drawing import add_note, new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
 from romdp.reports.palette import Style, agent_styles
 from romdp.reports.reading import Panel, Record, Results, read_results
@@ -188,7 +188,8 @@ def regret_figure(
     if measure == "mean_return":
         note += f"\n{RETURN_NOTE}"
     if limits:
-        note += f"; dotted: {_LIMIT}, which no agent stays below for ever"
+        together = _LIMIT.replace(" ", "\N{NO-BREAK SPACE}")
+        note += f"; dotted: {together}, which no agent stays below for ever"
     _add_legend(figure, styles, note)
     return figure
 
@@ -319,7 +320,7 @@ def _label_axes(axes: "Axes", name: str, share_y: bool, across: str = _ROOT) -> 
 def _add_legend(
     figure: "Figure", styles: Mapping[str, Style], note: str, *, markers: bool = True
 ) -> None:
-    """Put one legend above all panels, and a line that explains the figure below them."""
+    """Put one legend above all panels, and a note that explains the figure below them."""
     from matplotlib.lines import Line2D
 
     handles = [
@@ -343,7 +344,7 @@ def _add_legend(
         fontsize=9,
         handlelength=3.2,
     )
-    figure.supxlabel(note, fontsize=7.5, color="#555555")
+    add_note(figure, note)
 
 
 def _band_note(kind: str, counts: set[int]) -> str:
