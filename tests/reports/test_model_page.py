@@ -96,6 +96,24 @@ def test_headline_figures_are_those_of_the_model(model, tmp_path):
     assert "500 episodes, 3 actions" in words
 
 
+def test_every_tile_says_which_policy_it_means_and_is_short(model, shaky, tmp_path):
+    for subject in (model, shaky):
+        page = text_of(subject, tmp_path)
+        words = page[page.index('<div class="tiles">') : page.index('<div id="warnings">')]
+        lines = re.findall(r'<div class="(?:label|value)">(.*?)</div>', words)
+        names, values, below = lines[::3], lines[1::3], lines[2::3]
+        held_out = ["best policy, per step, on held-out episodes"]
+        assert [name for name in names if "policy" in name] == [
+            "best policy, per step",
+            *(held_out if subject.held_out.value else ()),
+            "safe policy, per step, at least",
+        ]
+        assert max(map(len, below)) < 90
+        safe = names.index("safe policy, per step, at least")
+        assert values[safe] not in below[safe]  # said once
+        assert re.search("It departs from that policy|It is that policy", part(page, "earnings"))
+
+
 def test_names_are_text_wherever_they_go(model, shaky, tmp_path):
     for subject in (model, shaky):
         page = text_of(subject, tmp_path)

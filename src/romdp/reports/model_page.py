@@ -126,7 +126,7 @@ def model_page(model: LatentModel) -> str:
         seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
     return document(
         f"{count(model.n_states, 'hidden state')} behind {seen}",
-        _headline(content, seen, model.decoder is not None),
+        _headline(model, content, seen),
         _warnings(content, model.decoder.notes if model.decoder else ()),
         _finder(model) if model.decoder is None else "",  # vectors have no names to look for
         portrait_section(model),
@@ -151,7 +151,7 @@ def model_page(model: LatentModel) -> str:
     )
 
 
-def _headline(content: dict[str, Any], seen: str, of_vectors: bool) -> Html:
+def _headline(model: LatentModel, content: dict[str, Any], seen: str) -> Html:
     """Make the tiles with the figures that are asked for first."""
     summary, held = content["summary"], content["held_out"] or {}
     found = [
@@ -169,26 +169,33 @@ def _headline(content: dict[str, Any], seen: str, of_vectors: bool) -> Html:
     if summary["gain"] is not None:
         low, high = number(summary["pessimistic_gain"]), number(summary["optimistic_gain"])
         more = f"at least {low}; no policy above {high}"
-        found.append(("reward per step, best policy", number(summary["gain"]), more))
-        bound = summary["value_lower"]
-        found.append(
-            (
-                "safe policy, at least",
-                number(bound) if np.isfinite(bound) else "not known",
-                "; ".join(summary["safety"]).removeprefix("safe policy: "),
-            )
-        )
-    if value := held.get("value"):
-        more = f"95%: {number(value['low'])} to {number(value['high'])}; "
-        more += f"those who acted earned {number(value['logged'])}"
-        found.append(("the same, on held-out episodes", number(value["estimate"]), more))
+        found.append(("best policy, per step", number(summary["gain"]), more))
+        if value := held.get("value"):
+            more = f"95%: {number(value['low'])} to {number(value['high'])}; "
+            more += f"those who acted earned {number(value['logged'])}"
+            name = "best policy, per step, on held-out episodes"
+            found.append((name, number(value["estimate"]), more))
+        found.append(_safe_tile(model))
     prediction = held.get("prediction")
-    if prediction and not of_vectors:  # a vector occurs once and alone predicts nothing
+    if prediction and model.decoder is None:  # a vector occurs once and alone predicts nothing
         more = f"{number(prediction['ungrouped'])} without hidden states "
         more += f"({prediction['gain']:+.3g} ± {2 * prediction['gain_error']:.2g})"
         name = "held-out log likelihood, per step"
         found.append((name, number(prediction["grouped"]), more))
     return tiles(found)
+
+
+def _safe_tile(model: LatentModel) -> tuple[str, str, str]:
+    """Say in brief what the safe policy promises; what it earns is told in full below."""
+    judged = model.judged
+    bound = number(judged.value_lower) if np.isfinite(judged.value_lower) else "not known"
+    sure = "95% confidence; " if np.isfinite(judged.value_lower) else ""
+    earns = f"the log's policy earns {number(judged.logged_value)}"
+    more = f"{sure}{earns}; chance to be worse: {judged.harm:.0%}"
+    if not judged.tries:
+        more = f"{sure}it is the log's own policy, which earns {number(judged.logged_value)}"
+    per = "step" if model.objective == "average" else "episode"
+    return f"safe policy, per {per}, at least", bound, more
 
 
 def _warnings(content: dict[str, Any], of_vectors: Sequence[str] = ()) -> Html:
@@ -298,7 +305,8 @@ def _earnings(content: dict[str, Any]) -> Html:
         line = element("span", name), track, element("span", said, class_="said")
         lines.append(element("div", *line))
     scale = element("div", *lines, class_="card scale")
-    return section("earnings", "What it earns", scale, note=text)
+    safe = element("p", " ".join(_sentence(line) for line in summary["safety"]), class_="note")
+    return section("earnings", "What it earns", scale, safe, note=text)
 
 
 def _checks(content: dict[str, Any]) -> Html:
