@@ -86,6 +86,14 @@ def test_a_comparison_does_not_begin_without_a_place(command, out):
     assert Path("file").read_text() == "mine"
 
 
+def test_agents_that_need_the_range_of_rewards_do_not_begin_without_it(command):
+    cliff = ("--world", "gym:CliffWalking-v1", "--agents", "lc-psrl,psrl", "--steps", "50")
+    said = refused(command("compare", *cliff, "--quiet", "--out", "x"))
+    assert "agent 'psrl'" in said
+    assert "--set 'reward_range=[LOW,HIGH]'" in said
+    assert os.listdir() == []
+
+
 @pytest.mark.parametrize("out", [".", "sub", "fifo"])
 def test_a_page_is_not_written_where_none_can_be(command, out):
     os.mkdir("sub")

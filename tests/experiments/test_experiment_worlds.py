@@ -146,3 +146,40 @@ def test_an_environment_is_plain_data():
 def test_what_cannot_be_compared_is_refused(world, agents, message):
     with pytest.raises(InvalidInputError, match=message):
         Experiment((world,), agents, steps=10, seeds=1)
+
+
+def cliff(**arguments):
+    return {"name": "gym:CliffWalking-v1", "arguments": arguments}
+
+
+@pytest.mark.parametrize(
+    ("world", "agents", "message"),
+    [
+        (cliff(), ("lc-psrl", "psrl"), "'psrl' must be told the smallest and the largest reward"),
+        (cliff(views=2), ("ucrl3",), "reward_range="),
+        (cliff(reward_range=[0, -1]), ("lc-psrl",), "reward_range"),
+        (cliff(reward_range="wide"), ("psrl",), "reward_range"),
+    ],
+)
+def test_a_missing_range_of_rewards_is_refused_before_anything_is_written(
+    world, agents, message, tmp_path
+):
+    experiment = Experiment((world,), agents, steps=10, seeds=1)
+    with pytest.raises(InvalidInputError, match=message):
+        RunDirectory.create(tmp_path / "x", experiment)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("world", "agents"),
+    [
+        (cliff(), ("lc-psrl", "q-learning")),  # these take any reward
+        (cliff(reward_range=[-100, 0]), ("psrl", "ucrl2")),
+        ({"name": "gym:FrozenLake-v1"}, ("psrl",)),  # says that its rewards lie in [0, 1]
+        ({"name": "gym:romdp/RiverSwim-v0"}, ("psrl",)),
+        ({"name": "gym:romdp/GaussianLock-v0"}, ("psrl",)),
+    ],
+)
+def test_a_range_of_rewards_is_asked_for_only_where_it_is_needed(world, agents, tmp_path):
+    RunDirectory.create(tmp_path / "x", Experiment((world,), agents, steps=10, seeds=1))
+    assert (tmp_path / "x" / "experiment.json").exists()

@@ -91,7 +91,8 @@ def compare(
         option(
             "--set",
             "Another argument of the world; may be repeated. An environment takes views=10 and "
-            "reward_range=[-10,20], which agents other than lc-psrl need.",
+            "reward_range=[-10,20], which all agents but lc-psrl, q-learning and dqn need unless "
+            "it says itself that rewards lie in \\[0, 1].",
             _WORLDS,
             "NAME=VALUE",
         ),
@@ -329,8 +330,6 @@ def run_directory(
     typer.echo(format_summary(read_json(directory.path / "summary.json")))
     if failed:
         first = last_line(directory.error(failed[0])).removeprefix("romdp.core.errors.")
-        if "reward_range" in first:
-            first += ": --set 'reward_range=[LOW,HIGH]'"
         typer.echo(
             f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed (the first: "
             f"{one_line(first)}); {directory.errors_file} says why; try them again with: "

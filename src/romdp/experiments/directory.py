@@ -66,6 +66,7 @@ class RunDirectory:
         """Begin a directory; one that holds anything is refused and left as it is."""
         target = Path(path)
         check_installed(experiment.agents)
+        experiment.check_reward_ranges()
         _check_free(target, experiment)
         content = experiment.to_dict()
         directory = cls(target, experiment, content["romdp"])

@@ -14,13 +14,20 @@ from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.validation import choice, whole_number
 from romdp.exact.objectives import parse_optional
-from romdp.experiments.agents import Settings, check_agents, check_blind_agents
+from romdp.experiments.agents import (
+    BASELINE_NAMES,
+    Settings,
+    check_agents,
+    check_blind_agents,
+    make_agent,
+)
 from romdp.experiments.worlds import (
     EnvironmentWorld,
     WorldSpec,
     safe_name,
     world_from,
 )
+from romdp.playing.stages import checked_range, takes_any_reward
 
 KIND, VERSION = "romdp experiment", 1
 
@@ -176,6 +183,21 @@ class Experiment:
         if not any(episodic):
             return "average"
         return "episodic" if all(episodic) else "episodic in environments, average in other worlds"
+
+    def check_reward_ranges(self) -> None:
+        """Refuse a bad range of rewards, and agents that must be told one where nobody says it."""
+        environments = [spec for spec in self.worlds if isinstance(spec, EnvironmentWorld)]
+        for spec in environments:
+            checked_range(spec.reward_range)
+        unknown = [spec for spec in environments if not spec.pays_known_rewards]
+        for name in self.agents if unknown else ():
+            if name in BASELINE_NAMES or takes_any_reward(make_agent(name, None, self.settings)):
+                continue
+            raise InvalidInputError(
+                f"agent {name!r} must be told the smallest and the largest reward of "
+                f"{unknown[0].name}; pass reward_range=[low, high] as an argument of the world "
+                "(on the command line --set 'reward_range=[LOW,HIGH]')"
+            )
 
     def world(self, label: str) -> WorldSpec:
         """Return the world that tables call by this label."""

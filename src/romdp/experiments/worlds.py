@@ -155,7 +155,8 @@ class EnvironmentWorld:
         ``gym:`` and the name of the environment, such as ``"gym:Taxi-v4"``.
     arguments
         ``views``: show each observation as one of so many. ``reward_range``: the smallest and the
-        largest reward.
+        largest reward, which some agents need unless the environment itself says that rewards
+        lie in [0, 1].
     label
         What tables call it; the name by default.
     """
@@ -179,6 +180,18 @@ class EnvironmentWorld:
     def reward_range(self) -> Any:
         """The smallest and the largest reward, if given."""
         return self.arguments.get("reward_range")
+
+    @property
+    def pays_known_rewards(self) -> bool:
+        """Whether a range of rewards is given, or the environment itself says one within [0, 1]."""
+        if self.reward_range is not None:
+            return True
+        env = self.make(None, 0)
+        declared = getattr(env.unwrapped, "reward_range", None)
+        env.close()
+        if not isinstance(declared, tuple | list) or len(declared) != 2:
+            return False
+        return bool(declared[0] >= 0 and declared[1] <= 1)
 
     def make(self, n_observations: int | None, replicate: int) -> Any:
         """Make the environment; the replicate decides the views."""

@@ -58,6 +58,7 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium types it)
+    reward_range = (0.0, 1.0)
     observation_space: Discrete
     action_space: Discrete
 

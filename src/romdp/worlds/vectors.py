@@ -33,6 +33,7 @@ class VectorWorld(gymnasium.Env[NDArray[Any], Any]):
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (as Gymnasium types it)
+    reward_range = (0.0, 1.0)
     observation_space: Box
     action_space: Discrete
     n_states: int
