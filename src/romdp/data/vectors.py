@@ -39,7 +39,7 @@ def vector_array(
         What messages call the vectors, their columns (by default as a data frame names them, else
         by number) and the first row.
     """
-    names: Any = columns or getattr(values, "columns", ())
+    names: Any = columns or column_names(values) or getattr(values, "columns", ())
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths, or no lists at all
@@ -74,6 +74,15 @@ def vector_array(
     elif array.dtype.itemsize > 1:
         array = array.astype(np.float64)
     return array
+
+
+def column_names(values: Any) -> list[str]:
+    """Return what a data frame or an Arrow table calls its columns; none unless all are texts."""
+    for attribute in ("columns", "column_names"):
+        names = list(getattr(values, attribute, ()))
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    return []
 
 
 def vector_rows(rows: Sequence[Any], name: str, first_row: int = 0) -> NDArray[np.float64]:

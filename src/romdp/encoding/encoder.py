@@ -1,19 +1,20 @@
 """`Encoder`: learns which code stands for which vectors, with the manners of scikit-learn."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.core.errors import InvalidInputError, UnknownNameError
-from romdp.core.estimator import Estimator, not_fitted
-from romdp.core.randomness import Seed, generator
+from romdp.core.description import describe
+from romdp.core.errors import InvalidInputError, StorageError, UnknownNameError
+from romdp.core.estimator import Transformer, not_fitted
+from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import PathLike, read_arrays, write_arrays
 from romdp.core.validation import real_array, whole_array, whole_number
-from romdp.data.vectors import vector_array
+from romdp.data.vectors import column_names, vector_array
 from romdp.encoding.choosing import learn_encoding
-from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.moments import Ints
 from romdp.encoding.steps import Steps, following_rows
 from romdp.encoding.views import VIEWS, Encoding, apply_features, cut
 
@@ -21,7 +22,7 @@ _KIND, _VERSION = "encoder", 1
 _SMALLEST = 1e-150  # squares of smaller differences are zero, or nearly so
 
 
-class Encoder(Estimator):
+class Encoder(Transformer):
     """Learn a view of vectors and codes in it, such that codes predict what actions do.
 
     Parameters
@@ -46,9 +47,10 @@ class Encoder(Estimator):
     encoding_ : Encoding
         What was learned; it never changes, and a later `fit` makes a new one.
     n_features_in_ : int
-        The length of a vector.
+        The length of a vector, before ``features``.
     feature_names_in_ : ndarray of str
-        The names of the columns, where the vectors came with any.
+        The names of the columns, where the vectors came with any. Frames that `transform` and
+        `predict` are given must then have the same ones in the same order.
 
     Examples
     --------
@@ -100,14 +102,21 @@ class Encoder(Estimator):
         terminated
             Whether the last step of each episode ended it for good; by default that is not known.
         """
-        names = getattr(X, "columns", None)
-        vectors = apply_features(self.features, vector_array(X))
+        given = vector_array(X)
+        vectors = apply_features(self.features, given)
         steps = make_steps(vectors, actions, rewards, lengths, terminated)
         self.encoding_ = self.learn(steps)
-        self.n_features_in_ = int(np.prod(np.shape(X)[1:]))
-        if names is not None:
-            self.feature_names_in_ = np.asarray([str(name) for name in names], object)
+        self._remember(given.shape[1], column_names(X))
         return self
+
+    def _remember(self, n_features: int | None, names: Sequence[str]) -> None:
+        """Keep what vectors were like before ``features``, and forget those of an earlier fit."""
+        for attribute in ("n_features_in_", "feature_names_in_"):
+            vars(self).pop(attribute, None)
+        if n_features is not None:
+            self.n_features_in_ = n_features
+        if names and len(names) == n_features:  # a column of lists has one name
+            self.feature_names_in_ = np.asarray(names, object)
 
     def learn(
         self,
@@ -144,17 +153,33 @@ class Encoder(Estimator):
             raise InvalidInputError(f"views is empty; choose from {', '.join(VIEWS)}")
         return views
 
-    def transform(self, X: Any) -> Floats:  # noqa: N803
-        """Return the coordinates of vectors in the view that was chosen."""
-        encoding = self._fitted()
-        return np.concatenate([encoding.map(rows) for rows in cut(encoding.prepare(X))])
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Return the coordinates of vectors in the view that was chosen.
+
+        They are an array, unless `set_output` asked for a data frame.
+        """
+        encoding, vectors = self._fitted(), self._prepare(X)
+        coordinates = np.concatenate([encoding.map(rows) for rows in cut(vectors)])
+        return self._as_chosen(coordinates, X)
 
     def predict(self, X: Any) -> Ints:  # noqa: N803
         """Return the code of each vector."""
-        encoding = self._fitted()
-        return encoding.codes(encoding.prepare(X))
+        return self._fitted().codes(self._prepare(X))
 
-    def fit_transform(self, X: Any, y: None = None, **steps: Any) -> Floats:  # noqa: N803
+    def _prepare(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Check vectors against those of `fit` and put them through ``features``."""
+        encoding = self._fitted()
+        _check_names(column_names(X), list(getattr(self, "feature_names_in_", ())))
+        vectors = vector_array(X)
+        wanted = getattr(self, "n_features_in_", vectors.shape[1])
+        if vectors.shape[1] != wanted:
+            raise InvalidInputError(
+                f"vectors have {vectors.shape[1]} numbers each; those that were learned from have "
+                f"{wanted}"
+            )
+        return encoding.prepare(vectors)
+
+    def fit_transform(self, X: Any, y: None = None, **steps: Any) -> Any:  # noqa: N803
         """Learn codes and return the coordinates of the vectors."""
         return self.fit(X, **steps).transform(X)
 
@@ -164,16 +189,65 @@ class Encoder(Estimator):
         return np.asarray([f"encoder{i}" for i in range(size)], object)
 
     def save(self, path: PathLike) -> None:
-        """Write what was learned to one ``.npz`` file; no pickle."""
-        write_arrays(path, _KIND, _VERSION, self._fitted().arrays())
+        """Write parameters and what was learned to one ``.npz`` file; no pickle.
+
+        ``features`` are not written.
+        """
+        arrays = self._fitted().arrays()
+        views, seed = self._chosen_views(), seed_sequence(self.seed)
+        facts = {
+            "views": self.views if isinstance(self.views, str) else views,
+            "n_codes": self.n_codes,
+            "seed": [np.asarray(seed.entropy, object).tolist(), seed.spawn_key],
+            "n_features_in": getattr(self, "n_features_in_", None),
+            "feature_names_in": list(getattr(self, "feature_names_in_", ())),
+        }
+        write_arrays(path, _KIND, _VERSION, arrays, describe(facts))
 
     @classmethod
     def load(cls, path: PathLike, features: Any = None) -> Self:
-        """Read what `save` wrote; ``features`` must be passed again if there was any."""
-        encoder = cls(features=features)
-        arrays, _ = read_arrays(path, _KIND, _VERSION)
-        encoder.encoding_ = Encoding.from_arrays(arrays, features)
-        encoder.n_features_in_ = encoder.encoding_.n_features
+        """Read what `save` wrote; ``features`` must be passed again if there was any.
+
+        Files that romdp wrote before it kept parameters give the parameters their defaults.
+        """
+        arrays, facts = read_arrays(path, _KIND, _VERSION)
+        encoding = Encoding.from_arrays(arrays, features)
+        width = encoding.n_features if features is None else None
+        if not facts:
+            encoder = cls(features=features)
+            encoder._remember(width, ())
+        else:
+            encoder = cls._from_facts(facts, features, width)
+        encoder.encoding_ = encoding
+        return encoder
+
+    @classmethod
+    def _from_facts(cls, facts: Mapping[str, Any], features: Any, width: int | None) -> Self:
+        """Check and read the parameters in a file; ``width`` is how long vectors must be."""
+        match facts:
+            case {
+                "views": str() | list() as views,
+                "n_codes": int() | None as n_codes,
+                "seed": [entropy, list(key)],
+                "n_features_in": int() | None as n_features,
+                "feature_names_in": list(names),
+            } if (
+                width in (None, n_features)
+                and len(names) in (0, n_features)
+                and all(isinstance(name, str) for name in names)
+            ):
+                pass
+            case _:
+                raise StorageError("the encoder is damaged: its parameters do not fit together")
+        try:
+            seed_sequence(entropy)  # refuses what is no seed
+            seed: Seed = np.random.SeedSequence(entropy, spawn_key=key) if key else entropy
+            chosen = views if isinstance(views, str) else tuple(views)
+            encoder = cls(chosen, n_codes, features, seed)
+            encoder._chosen_views()
+        except (TypeError, ValueError) as error:
+            raise StorageError(f"the encoder is damaged: {error}") from error
+        encoder._remember(n_features, names)
         return encoder
 
     def _fitted(self) -> Encoding:
@@ -219,6 +293,25 @@ def make_steps(
                 f"terminated has shape {ends.shape}; there are {len(lasted)} episodes"
             )
     return Steps(vectors, taken, paid, following_rows(lasted, ends), int(taken.max()) + 1)
+
+
+def _check_names(names: list[str], fitted: list[str]) -> None:
+    """Refuse a frame whose columns are not those of `fit`; what has no names is taken as it is."""
+    if not names or not fitted or names == fitted:
+        return
+    strange = [repr(name) for name in names if name not in fitted]
+    missing = [repr(name) for name in fitted if name not in names]
+    if not strange and not missing:
+        raise InvalidInputError(
+            "the columns are those of fit in another order; pass them in the order of "
+            "feature_names_in_"
+        )
+    said = [
+        f"{what} {', '.join(found[:5])}{' and others' * (len(found) > 5)}"
+        for what, found in (("fit did not see", strange), ("there is no", missing))
+        if found
+    ]
+    raise InvalidInputError(f"the columns are not those of fit: {'; '.join(said)}")
 
 
 def _check_amount(steps: Steps) -> None:
