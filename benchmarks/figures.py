@@ -18,7 +18,9 @@ from pathlib import Path
 import numpy as np
 from grid import interval, ratio_interval, read
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 OUT = Path("benchmarks/out")
 PER_OBSERVATION = 1_000
@@ -182,14 +184,21 @@ def tails() -> Figure:
     lost: dict[str, list[float]] = {}
     for row in read(OUT / "posterior-tails.jsonl"):
         lost.setdefault(row["sampling"], []).extend(row["lost"])
+    return draw_tails(
+        {
+            name.strip("`"): (float(np.mean(values)), float(max(values) / np.median(values)))
+            for name, values in lost.items()
+            if len(values) >= 100
+        }
+    )
+
+
+def draw_tails(points: dict[str, tuple[float, float]]) -> Figure:
+    """Draw the largest loss over the median against the mean, a named point for each."""
     figure = Figure(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()
-    for name, values in lost.items():
-        if len(values) < 100:
-            continue
-        here = np.mean(values), max(values) / np.median(values)
+    for here in points.values():
         axes.plot(*here, "o", color="#0072B2")
-        axes.annotate(name.strip("`"), here, (5, 4), textcoords="offset points", fontsize=8)
     axes.axhline(3.0, color="#777777", linestyle=":", linewidth=1)
     axes.axvline(400.0, color="#777777", linestyle=":", linewidth=1)
     axes.set(yscale="log", xlabel="mean regret of 100 runs", ylabel="largest / median")
@@ -197,7 +206,31 @@ def tails() -> Figure:
     axes.set_yticks([2, 3, 4, 6, 10, 15], ["2", "3", "4", "6", "10", "15"])
     axes.margins(x=0.2)
     axes.grid(alpha=0.3)
+    name_points(axes, points)
     return figure
+
+
+def name_points(axes: Axes, points: dict[str, tuple[float, float]]) -> None:
+    """Write the name of each point beside it, where it hides no other name and no point."""
+    renderer = FigureCanvasAgg(axes.figure).get_renderer()
+    axes.figure.draw(renderer)  # so that it is known where everything lies
+    taken = [
+        Bbox.from_bounds(x - 6, y - 6, 12, 12)
+        for x, y in axes.transData.transform(list(points.values()))
+    ]
+    for name, here in points.items():
+        for across, up in ((5, 4), (5, -11), (-5, 4), (-5, -11)):
+            side = "left" if across > 0 else "right"
+            text = axes.annotate(
+                name, here, (across, up), textcoords="offset points", fontsize=8, ha=side
+            )
+            box = text.get_window_extent(renderer)
+            if not any(box.overlaps(other) for other in taken):
+                break
+            text.remove()
+        else:
+            raise SystemExit(f"there is no room for the name {name!r}")
+        taken.append(box)
 
 
 FIGURES = {"growth": growth, "likelihood": likelihood, "scales": scales, "tails": tails}

@@ -4,10 +4,13 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NOTEBOOKS = Path(__file__).parent.parent / "docs" / "notebooks"
@@ -43,6 +46,18 @@ def test_a_notebook_is_stored_without_output_and_linked(path):
     assert not any(cell.get("outputs") for cell in cells)  # make docs runs it, and shows it
     assert f"notebooks/{path.stem}\n" in (NOTEBOOKS.parent / "index.md").read_text()
     assert f"notebooks/{path.name})" in (EXAMPLES / "README.md").read_text()
+
+
+def test_names_of_points_do_not_overlap(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    figure = import_module("figures").draw_tails(
+        {"as it was": (380, 3.16), "floor, c = 1": (364, 3.28), "counts x 0.5": (618, 2.37)}
+    )
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts]
+    assert len(boxes) == 3
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 TABLE = Path(__file__).parent.parent / "benchmarks" / "table.py"
