@@ -110,6 +110,22 @@ def test_the_page_shows_pictures_as_pictures_and_other_vectors_as_bars(tmp_path)
         page = write_play_page(played, "two digits", tmp_path / "page.html").read_text()
         assert page.count(drawn) == played.partition.n_clusters >= 2
         assert ("Bars: numbers in standard deviations" in page) == ("svg" in drawn)
+        placed = int((played.partition.labels >= 0).sum())
+        assert f"{placed} codes of vectors in {played.partition.n_clusters} groups" in page
+        assert "of vectors that behave alike" in page
+        assert "observations" not in page[page.index("The policy") :]
+
+
+def test_the_page_says_what_was_planned_for(tmp_path):
+    out = tmp_path / "blocked"
+    done = run("play", "CliffWalking-v1", "--steps", 40, "--objective", "episodic", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert romdp.load_policy(out / "policy.npz").objective == "average"
+    said = "objective: average, since no episode has terminated yet; afterwards episodic"
+    assert said in done.output
+    page = (out / "report.html").read_text()
+    assert said in page
+    assert "observations that behave alike" in page
 
 
 @pytest.mark.parametrize(

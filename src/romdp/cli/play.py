@@ -165,8 +165,10 @@ def _facts(run: Any, environment: str, views: int | None) -> dict[str, Any]:
 
 
 def _summary(run: Any, environment: str) -> str:
-    steps = int(run.steps[-1])
-    text = f"{run.agent} played {environment} for {steps:,} steps (objective: {run.objective})\n"
+    from romdp.reports.play_page import objective_of
+
+    steps, objective = int(run.steps[-1]), objective_of(run)
+    text = f"{run.agent} played {environment} for {steps:,} steps (objective: {objective})\n"
     if len(run.returns):
         text += f"{len(run.returns):,} episodes; mean return in the last fifth of the steps: "
         text += f"{run.mean_return:.4g}"

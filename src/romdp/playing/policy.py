@@ -102,6 +102,13 @@ class Policy:
         """Whether what is best depends on the step of the episode, so that `act` needs it."""
         return self.stages.size > 0 or self._observations.depend_on_step
 
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether observations are vectors or pictures, so that codes stand for many of them."""
+        from romdp.playing.vector_codes import VectorCodes
+
+        return isinstance(self._observations, VectorCodes)
+
     def probabilities(self, observation: Any, step: int = 0) -> NDArray[np.float64]:
         """Return the probability of each action, by its number: one of them has it all."""
         chances = np.zeros(self._actions.size)

@@ -57,23 +57,37 @@ def write_play_page(run: Run, environment: str, path: str | os.PathLike[str]) ->
                     {
                         "environment": environment,
                         "agent": run.agent,
-                        "objective": str(run.objective),
+                        "objective": objective_of(run),
                         "steps": f"{steps:,}",
                         "seed": run.seed,
                     }
                 ),
             ),
             subtitle=f"{steps:,} steps, {len(run.returns):,} finished episodes; "
-            f"objective: {run.objective}.",
+            f"objective: {objective_of(run)}.",
             style=asset("model.css"),
             plotly=False,
         ),
     )
 
 
+def objective_of(run: Run) -> str:
+    """Say what a run planned for, which need not be its objective as long as no episode ended."""
+    if run.policy is None or run.policy.objective == str(run.objective):
+        return str(run.objective)
+    now = f"{run.policy.objective}, since no episode has terminated yet"
+    return f"{now}; afterwards {run.objective}"
+
+
+def _of_vectors(run: Run) -> bool:
+    """Say whether what has a group is a code of vectors, not an observation."""
+    return run.policy is not None and run.policy.reads_vectors
+
+
 def _tiles(run: Run) -> Html:
+    alike = "vectors" if _of_vectors(run) else "observations"
     found = [
-        ("groups", f"{run.partition.n_clusters:,}", "of observations that behave alike"),
+        ("groups", f"{run.partition.n_clusters:,}", f"of {alike} that behave alike"),
         ("reward per step", number(run.reward[-1] / run.steps[-1]), "over the whole run"),
     ]
     if len(run.returns):
@@ -175,9 +189,12 @@ def _groups(run: Run) -> Html:
     steps = np.column_stack([start, last]).ravel()
     picture = _picture(steps, np.repeat(counts, 2), None, None, "number of groups")
     placed = int((run.partition.labels >= 0).sum())
+    what = count(placed, "observation")
+    if _of_vectors(run):
+        what = f"{count(placed, 'code')} of vectors"
     note = (
         f"The grouping changed {count(len(numbers) - 1, 'time')}. At the end: "
-        f"{count(placed, 'observation')} in {count(run.partition.n_clusters, 'group')}."
+        f"{what} in {count(run.partition.n_clusters, 'group')}."
     )
     return section("groups", "The groups", picture, note=note)
 
@@ -210,7 +227,8 @@ def _policy(run: Run) -> Html:
         "What to do by the mean of what was learned, without exploring, the best group first. "
         f"Values: {meaning}.{some}{bars}"
     )
-    headings = ["group", "observations", "action", "value", "one of them"]
+    members = "codes" if policy.reads_vectors else "observations"
+    headings = ["group", members, "action", "value", "one of them"]
     return section("policy", "The policy", table(headings, rows), note=note)
 
 
