@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -452,3 +453,15 @@ def test_observations_that_never_repeat_are_warned_about():
             online.observe(0.0, step + 1)
     with pytest.warns(UserWarning, match=r"hardly ever repeat.*bins"):
         online.observe(0.0, 0)
+
+
+def test_numbers_beside_a_text_are_names_and_the_advice_is_to_leave_the_text_out(monkeypatch):
+    monkeypatch.setattr("romdp.playing.episodes._FIRST_LOOK", 40)
+    space = spaces.Dict(numbers=spaces.Box(-1, 1, (2,)), text=spaces.Text(5))
+    online = Online(romdp.PSRL(), space, 2, seed=0)
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match=r"hardly ever repeat.*leave out texts"):  # noqa: PT031
+        for _ in range(41):
+            shown = {"numbers": rng.random(2).astype(np.float32), "text": "same"}
+            online.act(shown)
+            online.observe(0.0, shown)

@@ -250,8 +250,16 @@ def test_a_policy_keeps_a_vector_of_each_code_to_look_at(tmp_path):
 
 def test_bad_vectors_are_refused():
     codes = VectorCodes(spaces.Box(-1, 1, (3,)))
-    for bad in ([1.0, 2.0], [0, np.nan, 0], "abc", None):
-        with pytest.raises(romdp.ROMDPError):
+    for bad, message in (
+        ([1.0, 2.0], r"has 2 numbers; Box.* has 3$"),
+        ([[np.nan]], r"has 1 numbers; Box.* has 3$"),
+        ([0, np.nan, 0], "number 1 of the observation is nan"),
+        ([0, 0, -np.inf], "number 2 of the observation is -inf"),
+        ([1e300, 0, 0], r"number 0 .* is 1e\+300; .* fit into float32"),
+        ("abc", "not in Box"),
+        (None, "number|not in Box"),
+    ):
+        with pytest.raises(romdp.ROMDPError, match=message):
             codes.encode(bad)
     assert codes.find(np.zeros(3)) == -1
 

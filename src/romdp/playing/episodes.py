@@ -186,7 +186,8 @@ class Novelty:
                 f"{met:,} different observations in {state.step:,} steps: they hardly ever repeat, "
                 "and nothing can be learned about what is seen once. Make observations coarser "
                 "before the agent sees them: round numbers into bins, or use the label of a "
-                "classifier"
+                "classifier. Numbers need not repeat where they are all that is shown: leave out "
+                "texts and other parts that are no numbers (gymnasium.wrappers.FilterObservation)"
             )
 
     def _warn(self, text: str) -> None:

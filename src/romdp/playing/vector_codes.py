@@ -77,15 +77,22 @@ class VectorCodes(Codes):
                 given = np.asarray(observation)
             else:
                 given = np.asarray(spaces.flatten(self.space, observation))
-            vector = given.astype(dtype).reshape(-1)
-            if dtype.kind != "f" and not np.array_equal(vector, given.reshape(-1)):
+            given = given.reshape(-1)
+            with np.errstate(all="ignore"):  # what does not fit is refused below
+                vector = given.astype(dtype)
+            if dtype.kind != "f" and not np.array_equal(vector, given):
                 raise ValueError(f"{dtype} cannot hold some of its numbers")
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise InvalidInputError(f"observation is not in {self.space}: {error}") from error
-        if vector.shape != (self.n_features,) or not np.isfinite(vector).all():
+        if vector.shape != (self.n_features,):
             raise InvalidInputError(
-                f"observation has {vector.size} numbers, or some that are not finite; "
-                f"{self.space} has {self.n_features}"
+                f"observation has {vector.size} numbers; {self.space} has {self.n_features}"
+            )
+        if not np.isfinite(vector).all():
+            at = int(np.flatnonzero(~np.isfinite(vector))[0])
+            raise InvalidInputError(
+                f"number {at} of the observation is {given[at]}; every number must be finite "
+                f"and fit into {dtype}"
             )
         return vector
 
