@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import romdp
+from romdp.clustering import offline
 from romdp.clustering.clusterer import (
     Chain,
     Evidence,
@@ -20,6 +21,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
+from romdp.encoding.steps import ENDED, UNKNOWN
 
 RNG = np.random.default_rng(0)
 
@@ -244,3 +246,16 @@ def test_other_sizes_are_refused():
 def test_missing_triples_are_an_error():
     with pytest.raises(InvalidInputError, match="no triples"):
         group_triples(Evidence(Counts.from_trajectory(SEEN)), GROUPS)
+
+
+def test_a_trajectory_of_vectors_ends_where_it_says(monkeypatch):
+    given = []
+    find = offline.find_states
+    monkeypatch.setattr(offline, "find_states", lambda *some: given.append(some[0]) or find(*some))
+    rng = np.random.default_rng(0)
+    states = np.arange(300) % 3  # of episodes of three steps, each shown near its own corner
+    vectors = np.eye(3)[states] + rng.normal(0, 0.05, (300, 3))
+    terminated = np.arange(100) % 2 == 0
+    seen = Trajectory(vectors, np.zeros(300, int), lengths=np.full(100, 3), terminated=terminated)
+    romdp.cluster(seen)
+    assert given[0].following[2::3].tolist() == np.where(terminated, ENDED, UNKNOWN).tolist()

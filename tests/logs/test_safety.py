@@ -19,6 +19,7 @@ from romdp.logs.comparing import Laws
 from romdp.logs.model.draws import Draws, World, _drawn_towards
 from romdp.logs.model.safety import behaviour, improve, judge, likeliest
 from romdp.logs.parting import _part_by_habit, doubts, part
+from romdp.logs.reading.closing import split_trajectory
 
 NAMES = {"episode": "walk", "terminated": "over"}
 
@@ -141,6 +142,41 @@ def test_episodes_are_told_apart_by_their_ends_alone():
     assert by_end.n_episodes == by_name.n_episodes
     with pytest.raises(InvalidInputError, match="sort=True needs an episode column"):
         count_logs(log, Columns("place", order="walk", terminated="over"), sort=True)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_trajectory_that_says_its_ends_is_read_like_a_table_with_them(named):
+    log = walk(200, 4)
+    over, number = np.array(log["over"]), np.array(log["walk"])
+    last = np.flatnonzero(np.diff(number, append=number[-1] + 1))
+    first = np.array(log["place"])[np.append(0, last[:-1] + 1)]
+    final = np.where(over[last], np.roll(first, -1), -1)
+    seen = Trajectory(
+        *(log[name] for name in ("place", "step", "paid")),
+        np.diff(last, prepend=-1),
+        final if named else None,
+        terminated=over[last],
+    )
+    table = count_logs(log, Columns("place", "step", "paid", "walk", None, "over"), holdout=0)
+    split = split_trajectory(seen, holdout=0)
+    assert split.counts == table.counts
+    assert split.ends is not None
+    assert split.ends == table.ends
+    by_table = fit(log, "place", "step", "paid", **NAMES, holdout=0)
+    found = fit(seen, holdout=0)
+    assert found.objective == "episodic"
+    assert found.value_lower == by_table.value_lower
+    cut = Trajectory(seen.observations, seen.actions, seen.rewards, seen.lengths)
+    assert split_trajectory(cut).ends is None
+    assert fit(cut).objective == "average"
+
+
+def test_one_episode_that_ended_is_known_to_restart_only_if_it_says_so():
+    steps = [0, 1, 2] * 50, [0] * 150
+    assert split_trajectory(Trajectory(*steps, terminated=[True])).ends is None
+    ends = split_trajectory(Trajectory(*steps, None, None, [0], terminated=[True])).ends
+    assert ends is not None
+    assert ends.dense().transitions[2, 0].tolist() == [1, 0, 0]
 
 
 def test_states_that_were_never_compared_are_parted():

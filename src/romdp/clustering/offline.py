@@ -125,7 +125,7 @@ def _cluster_rows(
     assert seen.vectors is not None
     if "triples" in method.needs:
         raise InvalidInputError('codes of vectors are grouped by pair counts; use "likelihood"')
-    following = following_rows(seen.lengths)
+    following = following_rows(seen.lengths, seen.terminated)
     steps = Steps(seen.vectors, seen.actions, seen.rewards, following, seen.n_actions)
     decoder = find_states(steps, method, rng, encoder)
     for note in decoder.notes:

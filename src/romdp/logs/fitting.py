@@ -113,7 +113,8 @@ def fit(
         The column that is true in the last row of an episode that ended for good. For the
         average reward, its last step then leads to the start of the next episode. The last
         step of the other episodes leads nowhere that is known. Without an ``episode`` column,
-        the row after such a row begins another episode.
+        the row after such a row begins another episode. A `Trajectory` says itself which of its
+        episodes terminated.
     objective
         What the safe policy and ``value_lower`` are about: ``"average"``, the reward per step;
         ``"episodic"``, the sum until the episode ends (kept finite by a discount of 0.999); or a
@@ -239,6 +240,7 @@ def fit(
             client=client,
         )
     _refuse_pointless(log, columns, n_states, decoder)
+    tells_ends = counts or terminated is not None or isinstance(data, Trajectory)
     model = fit_counts(
         log,
         clusterer,
@@ -249,7 +251,7 @@ def fit(
         rare=rare,
         stage=stage,
         part_states=n_states is None,
-        objective=objective or _default_objective(log, counts or terminated is not None),
+        objective=objective or _default_objective(log, tells_ends),
     )
     settings = {
         "seed": str(seed),

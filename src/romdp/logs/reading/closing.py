@@ -198,7 +198,8 @@ def split_trajectory(
 ) -> LogCounts:
     """Count a trajectory like a log whose names are the numbers.
 
-    One episode is cut into stretches of 100 steps, some of which are held out.
+    One episode is cut into stretches of 100 steps, some of which are held out. An episode that
+    terminated restarts as ``final_observations`` say, or else as the next one begins.
     """
     real_number(holdout, "holdout", 0.0, 1.0, open_high=True)
     rewards = None
@@ -208,6 +209,10 @@ def split_trajectory(
         start, span = scale(reward_range)
         rewards = np.clip((seen.rewards - start) / span, 0.0, 1.0)
     lengths, final = seen.lengths, seen.final_observations
+    if seen.n_episodes > 1:
+        restarts = np.roll(seen.observations[seen.starts], -1)
+        final = np.where(seen.terminated & (final < 0), restarts, final)
+    ends = _ends(seen, rewards, final)
     if seen.n_episodes == 1:
         begins = np.arange(0, seen.n_steps, BLOCK)
         lengths = np.diff(begins, append=seen.n_steps)
@@ -236,7 +241,26 @@ def split_trajectory(
         reward_range=reward_range,
         n_rows=seen.n_steps,
         n_episodes=seen.n_episodes,
+        ends=ends,
     )
+
+
+def _ends(seen: Trajectory, rewards: Floats | None, final: Ints) -> Counts | None:
+    """Count the steps that ended an episode for good, as leading to the restart."""
+    ended = seen.terminated & (final >= 0)
+    if not ended.any():
+        return None
+    last = (seen.starts + seen.lengths - 1)[ended]
+    steps = Trajectory(
+        seen.observations[last],
+        seen.actions[last],
+        None if rewards is None else rewards[last],
+        np.ones(len(last), np.int64),
+        final[ended],
+        n_observations=seen.n_observations,
+        n_actions=seen.n_actions,
+    )
+    return Counts.from_trajectory(steps, sparse=True)
 
 
 def _episodes(
