@@ -24,6 +24,7 @@ from romdp.clustering.vectors import find_states
 from romdp.encoding.encoder import make_steps
 from romdp.worlds import (
     CoinLock,
+    DistractedMazes,
     DistractedRing,
     Distraction,
     GaussianLock,
@@ -50,11 +51,12 @@ LOCKS = {  # episodes that are played at most, and what makes the lock
     "coins50": (10_000, lambda seed: CoinLock(50, world_seed=seed)),
     **KNOWN,
 }
-RINGS = {
-    "ring20": (30_000, 20, 0.0),
-    "ring30": (80_000, 30, 0.0),
-    "ring40": (160_000, 40, 0.0),
-    "ring20-astray": (30_000, 20, 0.05),
+ENDLESS = {  # steps that are played, and what makes the world, which pays nothing
+    "ring20": (30_000, lambda seed: DistractedRing(20, 512, 0.0, 0.0, seed, True)),
+    "ring30": (80_000, lambda seed: DistractedRing(30, 512, 0.0, 0.0, seed, True)),
+    "ring40": (160_000, lambda seed: DistractedRing(40, 512, 0.0, 0.0, seed, True)),
+    "ring20-astray": (30_000, lambda seed: DistractedRing(20, 512, 0.05, 0.0, seed, True)),
+    "mazes": (30_000, lambda seed: DistractedMazes(9, 0.0, seed, True)),
 }
 
 
@@ -80,7 +82,7 @@ TOLD = {  # steps, and what makes the world
     "told-ring30": (15_000, lambda seed: DistractedRing(30, 512, 0.0, 0.0, seed, True)),
     "told-ring20-astray": (6_000, lambda seed: DistractedRing(20, 512, 0.05, 0.0, seed, True)),
 }
-ROWS = [*OFFLINE, *TOLD, "digits-online", *LOCKS, *RINGS, *ENVIRONMENTS]
+ROWS = [*OFFLINE, *TOLD, "digits-online", *LOCKS, *ENDLESS, *ENVIRONMENTS]
 
 
 def digits_log(seed, steps, n_noise):
@@ -222,14 +224,15 @@ def told_row(name, seed):
     )
 
 
-def ring_row(name, seed, budget):
+def endless_row(name, seed, budget):
     """Find the step from which on states are exact, on fresh vectors of every state."""
-    steps, n_states, stray = RINGS[name]
-    env = DistractedRing(n_states, stray=stray, world_seed=seed, reveal_hidden_state=True)
+    steps, make = ENDLESS[name]
+    env, start = make(seed), time.process_time()
+    n_states, n_actions = env.n_states, int(env.action_space.n)
     truth = np.repeat(np.arange(n_states), 20)
     fresh = env.show(truth, seed=seed)
-    online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=seed)
-    start, (shown, _), exact, right, met = time.process_time(), env.reset(seed=seed), None, 0.0, {0}
+    online = romdp.Online(romdp.LCPSRL(), env.observation_space, n_actions, seed=seed)
+    (shown, _), exact, right, met = env.reset(seed=seed), None, 0.0, {0}
     for step in range(1, int(budget * steps) + 1):
         shown, reward, _, _, info = env.step(online.act(shown))
         online.observe(reward, shown)
@@ -335,8 +338,8 @@ def main():
                 told_row(row, seed)
             elif row in LOCKS:
                 lock_row(row, seed, options.budget)
-            elif row in RINGS:
-                ring_row(row, seed, options.budget)
+            elif row in ENDLESS:
+                endless_row(row, seed, options.budget)
             elif row in ENVIRONMENTS:
                 environment_row(row, seed, options.budget)
             else:

@@ -4,8 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from encoding_worlds import chain
+from encoding_worlds import accuracy, chain
 
+import romdp
+from romdp.clustering.vectors import find_states
 from romdp.core.errors import StorageError
 from romdp.encoding.apart import (
     _drop_fragments,
@@ -14,12 +16,12 @@ from romdp.encoding.apart import (
     _sums,
     codes_apart,
 )
-from romdp.encoding.choosing import count_moments
+from romdp.encoding.choosing import _after, count_moments, reduction
 from romdp.encoding.codebook import Codebook, k_means, lead
 from romdp.encoding.directions import LinearMap, action_directions, mean_and_scale, whitening
 from romdp.encoding.encoder import make_steps
 from romdp.encoding.moments import Moments
-from romdp.worlds import DistractedRing
+from romdp.worlds import DistractedMazes, DistractedRing
 
 
 def plain_lead(vectors, radius, slack, most):
@@ -277,3 +279,50 @@ def test_what_was_met_once_or_twice_does_not_hide_the_other_directions():
         moments = count_moments(steps, None, np.random.default_rng(seed))
         found = action_directions(moments, whitening(moments))
         assert found.rank >= (visits > 3).sum() - 1
+
+
+def test_columns_that_never_vary_do_not_make_vectors_long():
+    rng = np.random.default_rng(0)
+    vectors = np.full((300, 1500), 7.0, np.float32)
+    vectors[:, 100:400] = rng.standard_normal((300, 300))
+    steps = make_steps(vectors, rng.integers(2, size=300))
+    short = reduction(steps, rng)
+    np.testing.assert_array_equal(short(vectors), vectors[:, 100:400])
+    assert reduction(make_steps(vectors[:, :1024], np.zeros(300, int)), rng) is None
+    other = rng.standard_normal((300, 1500)).astype(np.float32)  # all of them vary
+    parts = reduction(make_steps(other, np.zeros(300, int)), rng).matrix
+    assert parts.shape == (1500, 256)
+    np.testing.assert_allclose(parts.T @ parts, np.eye(256), atol=1e-9)
+    beyond = _after(short, LinearMap(np.arange(300.0), 2.0 * np.eye(300)))
+    np.testing.assert_allclose(beyond(vectors), 2.0 * (vectors[:, 100:400] - np.arange(300.0)))
+
+
+@pytest.mark.slow
+def test_the_cell_in_the_maze_that_obeys_is_found_among_nine():
+    """68 cells behind 1,089 bits of which eight ninths are distractions, in 5,000 random steps."""
+    env = DistractedMazes(world_seed=0, reveal_hidden_state=True)
+    rng = np.random.default_rng(0)
+    (shown, info), vectors, cells = env.reset(seed=0), np.zeros((5_000, 1_089), np.float32), []
+    actions = rng.integers(4, size=5_000)
+    for t, action in enumerate(actions):
+        vectors[t], _ = shown, cells.append(info["hidden_state"])
+        shown, _, _, _, info = env.step(action)
+    decoder = find_states(make_steps(vectors, actions), romdp.Likelihood(), rng)
+    assert abs(decoder.n_states - len(set(cells))) <= 2
+    states = np.repeat(np.unique(cells), 5)
+    assert accuracy(decoder.predict(env.show(states, seed=1)), states) > 0.97
+
+
+@pytest.mark.parametrize(("n_outliers", "found"), [(3, True), (20, False)])
+def test_codes_of_single_vectors_are_outliers_where_they_are_many(n_outliers, found):
+    """Of 2,000 vectors 20 are less than three in a hundred, but more codes than the 12 kinds."""
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 12, 2000)
+    vectors = 12 * np.eye(12, 80)[states] + rng.standard_normal((2000, 80))
+    for number in range(n_outliers):
+        vectors[100 * number, 12 + number] += 60.0
+    fragments = k_means(vectors, 60, rng).nearest(vectors)[0]
+    codes = codes_apart((vectors - vectors.mean(axis=0)) / vectors.std(axis=0), rng, [fragments])
+    assert (codes is not None) == found
+    if found:
+        assert codes[1].n_codes == 12 + n_outliers

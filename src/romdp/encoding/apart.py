@@ -25,6 +25,7 @@ _AGREEMENT = 12  # rounds in which codes and the distances to them come to agree
 _POLISH = 2  # rounds in which the space is found from the codes and the codes from it
 _SLIGHT = 0.05  # of the cost may be lost by it: distances agree better with the codes
 _LONELY = 0.03  # share of vectors with a code alone: more of them are outliers, and no codes
+_LONELY_CODES = 1 / 3  # share of codes with one vector: of what is discovered, most is met again
 _WIDE = 1.2  # times as spread as usual: a code that may be two
 _RADII = 40  # that are tried, each 1.3 times the last
 _NORMAL = 1.4826  # the standard deviation of normal numbers over their median absolute deviation
@@ -162,7 +163,8 @@ def _try_space(
         book, codes = _drop_fragments(book, codes, space)
     else:
         book, codes, _ = tidy(parted.without_fragments(), space)
-    if np.count_nonzero(np.bincount(codes) == 1) > _LONELY * len(codes):
+    alone = np.count_nonzero(np.bincount(codes) == 1)
+    if alone > _LONELY * len(codes) or alone > _LONELY_CODES * book.n_codes:
         return None
     within = _covariance_within(vectors, codes)
     return _Apart(matrix, book, within, _cost(within, codes))

@@ -28,7 +28,8 @@ from romdp.encoding.scoring import Score, score, score_with_age, with_motives
 from romdp.encoding.steps import Steps, both
 from romdp.encoding.views import VIEWS, Encoding, cut
 
-_MOST_FEATURES = 1024  # longer vectors are mapped to their leading principal components first
+_MOST_FEATURES = 1024  # longer vectors are made shorter first
+_MOST_ENTRIES = 2**21  # of a matrix that leaves out columns
 _MOST_COMPONENTS = 256
 _SAMPLE = 20_000  # rows that codes are found in
 _SCORED = 50_000  # rows that views are compared on, the last ones: they show what is new
@@ -42,13 +43,24 @@ _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
 def reduction(steps: Steps, rng: np.random.Generator) -> LinearMap | None:
-    """Return a map of very long vectors to their leading principal components, None for others."""
+    """Return a map of very long vectors to shorter ones with orthonormal axes, None for others.
+
+    Columns that never vary are left out. If there are still too many, the leading principal
+    components are kept; what actions move may then be lost among stronger noise.
+    """
     d = steps.vectors.shape[1]
     if d <= _MOST_FEATURES:
         return None
+    start = steps.vectors[0]
+    varies = np.zeros(d, np.bool_)
+    for rows in steps.blocks():
+        varies |= (steps.vectors[rows] != start).any(axis=0)
+    n_varying = max(1, int(np.count_nonzero(varies)))
+    if n_varying <= _MOST_FEATURES and n_varying * d <= _MOST_ENTRIES:
+        return LinearMap(np.where(varies, 0.0, start), np.eye(d)[:, varies])
     most = min(steps.n_steps, 4 * _MOST_COMPONENTS)
-    rows = np.sort(rng.choice(steps.n_steps, most, replace=False))
-    sample = steps.vectors[rows].astype(np.float64)
+    some = np.sort(rng.choice(steps.n_steps, most, replace=False))
+    sample = steps.vectors[some].astype(np.float64)
     center = sample.mean(axis=0)
     _, sizes, axes = np.linalg.svd(sample - center, full_matrices=False)
     kept = (sizes > 1e-6 * max(sizes[0], 1e-300)) & (np.arange(len(sizes)) < _MOST_COMPONENTS)
@@ -258,7 +270,7 @@ def _after(first: LinearMap | None, then: LinearMap) -> LinearMap:
     """Join two maps; the first may be missing."""
     if first is None:
         return LinearMap(freeze(then.center), freeze(then.matrix))
-    center = first.center + then.center @ np.linalg.pinv(first.matrix)
+    center = first.center + then.center @ first.matrix.T  # its columns are orthonormal
     return LinearMap(freeze(center), freeze(first.matrix @ then.matrix))
 
 
