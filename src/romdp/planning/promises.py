@@ -12,8 +12,8 @@ good to be true. A plan needs less than that: whether to try it.
 - *What tried pairs pay* is drawn, but at most halfway from what is expected to the most that was
   paid. Otherwise, of the many pairs on the way to one that was never tried, some draw would nearly
   always lure the agent away.
-- *Bad luck.* The right pair may have failed at its only try. Where nothing that was tried comes
-  close to the promise, what was tried least is tried again if that costs next to nothing, until
+- *Bad luck.* The right pair may have failed at its only try. Where all that was tried falls far
+  short of the promise, what was tried least is tried again if that costs next to nothing, until
   it was tried often enough: a number of times that grows with the logarithm of the steps.
 - *Surprises.* A pair that was tried may lead to somewhere new too. How much better or worse than
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
@@ -33,7 +33,8 @@ from romdp.planning.rows import SparseRows, discounted_iteration
 
 _SWEEPS = 100  # of value iteration; the next plan goes on where this one ends
 _CLOSE = 0.02  # values that differ by less than this part of them are equally good
-_CHEAP = 0.1  # part of what may be gained that one more try may cost
+_FAR = 0.75  # part of the promise that is missing where all that was tried falls far short of it
+_CHEAP = 0.1  # part of what is missing that one more try may cost there
 _LESS = 0.02  # of the promise is lost by a state as its actions are tried
 
 
@@ -97,8 +98,9 @@ def promising_plan(
     venture = (most < promise - close) | (mean >= most - close)
     choice = np.where(venture, (~tried).argmax(axis=1), known.argmax(axis=1))
     policy = np.where(partly, choice, plan.policy)
-    cost, gain = most[:, None] - known, np.maximum(promise - most, 0.0)
-    doubted = (counts.visits < enough) & (cost <= _CHEAP * gain[:, None])
+    missing = np.maximum(promise - most, 0.0)
+    cheap = most[:, None] - known <= _CHEAP * missing[:, None]
+    doubted = cheap & (counts.visits < enough) & (missing >= _FAR * np.abs(promise))[:, None]
     least = np.where(doubted, counts.visits, np.iinfo(np.int64).max).argmin(axis=1)
     return replace(plan, policy=np.where(doubted.any(axis=1) & ~partly, least, policy))
 
