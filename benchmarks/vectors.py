@@ -82,7 +82,7 @@ TOLD = {  # steps, and what makes the world
     "told-ring30": (15_000, lambda seed: DistractedRing(30, 512, 0.0, 0.0, seed, True)),
     "told-ring20-astray": (6_000, lambda seed: DistractedRing(20, 512, 0.05, 0.0, seed, True)),
 }
-ROWS = [*OFFLINE, *TOLD, "digits-online", *LOCKS, *ENDLESS, *ENVIRONMENTS]
+ROWS = [*OFFLINE, "mazes-log", *TOLD, "digits-online", *LOCKS, *ENDLESS, *ENVIRONMENTS]
 
 
 def digits_log(seed, steps, n_noise):
@@ -110,8 +110,8 @@ def digits_log(seed, steps, n_noise):
 
 
 def accuracy(states, truth):
-    """Best one-to-one matching of states to digits; surplus states count as errors."""
-    table = np.zeros((states.max() + 1, 10))
+    """Best one-to-one matching of states to what is true; surplus states count as errors."""
+    table = np.zeros((states.max() + 1, truth.max() + 1))
     np.add.at(table, (states, truth), 1)
     rows, columns = linear_sum_assignment(-table)
     return table[rows, columns].sum() / len(truth)
@@ -129,6 +129,28 @@ def digits_row(name, seed):
         f"{name} seed {seed}: {decoder.n_states} states, accuracy on unseen images "
         f"{accuracy(decoder.predict(unseen), truth):.3f} (with true labels "
         f"{told.score(space(unseen), truth):.3f}); view {decoder.encoding.view}, {seconds:.0f} s",
+        flush=True,
+    )
+
+
+def mazes_log_row(seed, n_steps):
+    """Find the cells of the maze that obeys, among nine, in a log of random moves."""
+    env, rng = DistractedMazes(9, 0.0, seed, True), np.random.default_rng(seed)
+    actions, cells = rng.integers(4, size=n_steps), np.zeros(n_steps, int)
+    vectors = np.zeros((n_steps, *env.observation_space.shape), np.float32)
+    shown, info = env.reset(seed=seed)
+    for step, action in enumerate(actions):
+        vectors[step], cells[step] = shown, info["hidden_state"]
+        shown, _, _, _, info = env.step(action)
+    start = time.process_time()
+    steps = make_steps(vectors, actions)
+    decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(seed))
+    truth = np.repeat(np.unique(cells), 20)
+    right = accuracy(decoder.predict(env.show(truth, seed=seed)), truth)
+    print(
+        f"mazes-log seed {seed}: {decoder.n_states} states for {len(np.unique(cells))} cells met, "
+        f"{right:.4f} of fresh vectors right; view {decoder.encoding.view}, "
+        f"{time.process_time() - start:.0f} s",
         flush=True,
     )
 
@@ -334,6 +356,8 @@ def main():
         for seed in range(options.first, options.first + options.seeds):
             if row in OFFLINE:
                 digits_row(row, seed)
+            elif row == "mazes-log":
+                mazes_log_row(seed, int(options.budget * 20_000))
             elif row in TOLD:
                 told_row(row, seed)
             elif row in LOCKS:
