@@ -4,6 +4,8 @@
     python benchmarks/figures.py likelihood    # regret against observations, likelihood_agents.py
     python benchmarks/figures.py scales        # regret against the width scale, sl_ucrl.py scales
     python benchmarks/figures.py tails         # price of a lighter tail, posterior_tails.py
+    python benchmarks/figures.py environments  # the first table of docs/results/environments.md
+    python benchmarks/figures.py vectors       # the table of rivals in docs/results/vectors.md
 
 `growth` runs the points that are missing, each in a process of its own so that peak memory is its
 own too: about 8 minutes on an idle machine.
@@ -11,6 +13,7 @@ own too: about 8 minutes on an idle machine.
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -233,7 +236,72 @@ def name_points(axes: Axes, points: dict[str, tuple[float, float]]) -> None:
         taken.append(box)
 
 
-FIGURES = {"growth": growth, "likelihood": likelihood, "scales": scales, "tails": tails}
+def table(page: str, first: str) -> list[dict[str, str]]:
+    """Read the table of a results page whose first column has this heading."""
+    lines = Path(f"docs/results/{page}.md").read_text().splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    cells = []
+    for line in lines[begin:]:
+        if not line.startswith("|"):
+            break
+        cells.append([cell.strip() for cell in line.split("|")[1:-1]])
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
+
+
+def number(cell: str) -> float:
+    """Read the number that a cell begins with; NaN if there is none."""
+    found = re.match(r"-?[\d,.]+", cell)
+    return float(found[0].replace(",", "")) if found else np.nan
+
+
+def environments() -> Figure:
+    """Draw how far from random moves to the optimum agents come in other people's environments."""
+    rows = [row for row in table("environments", "environment") if row["random"] and row["optimum"]]
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    axes = figure.subplots()
+    low, high = (np.array([number(row[name]) for row in rows]) for name in ("random", "optimum"))
+    places = np.arange(len(rows))[::-1]
+    kinds = {"Q-learning": ("s", "#999999"), "`lc-psrl`": ("o", "#0072B2")}
+    for name, (marker, colour) in kinds.items():
+        share = (np.array([number(row[name]) for row in rows]) - low) / (high - low)
+        axes.plot(share, places, marker, color=colour, label=name.strip("`"), zorder=3)
+    axes.axvline(1.0, color="#777777", linestyle=":", linewidth=1)
+    axes.set_yticks(places, [row["environment"] for row in rows])
+    axes.set_xlabel("mean return: 0 is that of random moves, 1 the optimum")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def vectors() -> Figure:
+    """Draw how many episodes or steps tasks with vectors take, beside the best published."""
+    rows = table("vectors", "task")
+    figure = Figure(figsize=(8, 3.8), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(rows))[::-1]
+    ours, theirs = (np.array([number(row[name]) for row in rows]) for name in ("romdp", "rival"))
+    axes.hlines(places, ours, theirs, color="#cccccc", zorder=1)
+    axes.plot(ours, places, "o", color="#0072B2", label="romdp, told nothing")
+    axes.plot(theirs, places, "s", color="#D55E00", label="MusIK (locks), STEEL (rings, mazes)")
+    for place, mine, other in zip(places, ours, theirs, strict=True):
+        middle = np.sqrt(mine * other)
+        axes.annotate(f"{other / mine:,.0f} times", (middle, place + 0.12), ha="center", fontsize=8)
+    axes.set_yticks(places, [row["task"] for row in rows])
+    axes.set(xscale="log", xlabel="episodes (locks) or steps (rings, mazes) until solved")
+    axes.margins(y=0.12)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, loc="upper left")
+    return figure
+
+
+FIGURES = {
+    "growth": growth,
+    "likelihood": likelihood,
+    "scales": scales,
+    "tails": tails,
+    "environments": environments,
+    "vectors": vectors,
+}
 
 
 def main() -> None:
