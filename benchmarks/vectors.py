@@ -247,14 +247,19 @@ def told_row(name, seed):
 
 
 def endless_row(name, seed, budget):
-    """Find the step from which on states are exact, on fresh vectors of every state."""
+    """Find the step from which on states are exact, on fresh vectors of every state.
+
+    Vectors are right if the best one-to-one matching of codes to states is; states are exact if
+    there is no code more than that.
+    """
     steps, make = ENDLESS[name]
     env, start = make(seed), time.process_time()
     n_states, n_actions = env.n_states, int(env.action_space.n)
     truth = np.repeat(np.arange(n_states), 20)
     fresh = env.show(truth, seed=seed)
     online = romdp.Online(romdp.LCPSRL(), env.observation_space, n_actions, seed=seed)
-    (shown, _), exact, right, met = env.reset(seed=seed), None, 0.0, {0}
+    (shown, _), right, met = env.reset(seed=seed), 0.0, {0}
+    since = {"right": None, "exact": None}
     for step in range(1, int(budget * steps) + 1):
         shown, reward, _, _, info = env.step(online.act(shown))
         online.observe(reward, shown)
@@ -262,17 +267,16 @@ def endless_row(name, seed, budget):
         codes = online._state.codes
         if step % 500 or codes.decoder is None:
             continue
-        found = codes.codes(fresh)
-        table = np.zeros((found.max() + 1, n_states))
-        np.add.at(table, (found, truth), 1)
-        rows, columns = linear_sum_assignment(-table)
-        right = table[rows, columns].sum() / len(truth)
-        is_exact = right == 1.0 and codes.n_codes == n_states
-        exact = (exact or step) if is_exact else None
-    verdict = "never exact" if exact is None else f"exact from step {exact:,} on"
+        right = accuracy(codes.codes(fresh), truth)
+        exact = right == 1.0 and codes.n_codes == n_states
+        for what, holds in (("right", right == 1.0), ("exact", exact)):
+            since[what] = (since[what] or step) if holds else None
+    told = [
+        f"{what} from step {step:,} on" if step else f"not {what}" for what, step in since.items()
+    ]
     print(
-        f"{name} seed {seed}: {verdict}; {len(met)} of {n_states} states met, {right:.3f} of fresh "
-        f"vectors right; {view_of(online._state)}, {time.process_time() - start:.0f} s",
+        f"{name} seed {seed}: {', '.join(told)}; {len(met)} of {n_states} states met, {right:.3f} "
+        f"of fresh vectors right; {view_of(online._state)}, {time.process_time() - start:.0f} s",
         flush=True,
     )
 
