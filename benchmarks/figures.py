@@ -290,7 +290,7 @@ def vectors() -> Figure:
     axes.set(xscale="log", xlabel="episodes (locks) or steps (rings, mazes) until solved")
     axes.margins(y=0.12)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="upper right")
     return figure
 
 
