@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.text import count, number
+from romdp.core.text import count
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
 from romdp.logs.model.checks import SURE_ENOUGH
@@ -69,8 +69,7 @@ def portrait_section(model: LatentModel) -> Html:
     headings = ["state", "vectors", "certainty", "mean", "most typical", "most doubtful"]
     encoding = decoder.encoding
     scores = ", ".join(
-        f"{name} {number(mean)} ± {number(error)}"
-        for name, (mean, error) in encoding.scores.items()
+        f"{name} {mean:.3f} ± {error:.3f}" for name, (mean, error) in encoding.scores.items()
     )
     unsure = int((seen.certainty[seen.rows > 0] < SURE_ENOUGH).sum())
     text = (
