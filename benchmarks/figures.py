@@ -1,7 +1,6 @@
 """Draw the figures of docs/results from the rows that other benchmarks have left in benchmarks/out.
 
     python benchmarks/figures.py growth        # time and memory of grouping, see grouping_scale.py
-    python benchmarks/figures.py likelihood    # regret against observations, likelihood_agents.py
     python benchmarks/figures.py scales        # regret against the width scale, sl_ucrl.py scales
     python benchmarks/figures.py tails         # price of a lighter tail, posterior_tails.py
     python benchmarks/figures.py environments  # the first table of docs/results/environments.md
@@ -19,7 +18,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from grid import interval, ratio_interval, read
+from grid import interval, read
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -103,54 +102,6 @@ LOOKS = {  # colour, marker and line of each agent
     "oracle-psrl": ("#666666", "X", "--"),
 }
 TOLD = {"lc-ucrl": "oracle", "lc-psrl": "oracle-psrl"}
-
-
-def likelihood() -> Figure:
-    """Draw the regret of all agents, and of ours relative to who is told the states."""
-    paths = [OUT / f"likelihood-{part}.jsonl" for part in ("main", "psrl")]
-    rows = [row for path in paths if path.exists() for row in read(path)]
-    rows = [row for row in rows if row["steps"] == 10**6]
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    values = {}
-    for row in rows:
-        values.setdefault((row["agent"], row["observations"]), {})[row["seed"]] = row["gap_regret"]
-    for agent, (colour, marker, line) in LOOKS.items():
-        sizes = sorted(size for name, size in values if name == agent)
-        means = [interval(list(values[agent, size].values())) for size in sizes]
-        if not sizes:
-            continue
-        middle, low, high = zip(*means, strict=True)
-        left.loglog(sizes, middle, line, color=colour, marker=marker, label=agent)
-        left.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
-        if agent in TOLD:
-            pairs = []
-            for size in sizes:
-                mine, other = values[agent, size], values[TOLD[agent], size]
-                seeds = sorted(mine.keys() & other.keys())
-                pairs.append(ratio_interval([mine[s] for s in seeds], [other[s] for s in seeds]))
-            middle, low, high = zip(*pairs, strict=True)
-            label = f"{agent} / {TOLD[agent]}"
-            right.semilogx(sizes, middle, line, color=colour, marker=marker, label=label)
-            right.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
-    right.axhline(1.0, color="#000000", linestyle="--", linewidth=1)
-    right.set_ylim(0, None)
-    left.set_ylabel("regret after a million steps (sum of gaps)")
-    right.set_ylabel("relative to who is told the states")
-    for axes in (left, right):
-        axes.set_xlabel("observations Y of 5 hidden states")
-        axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=8)
-    return figure
-
-
-COLOURS = {
-    "ucrl2": "#D55E00",
-    "overlap": "#E69F00",
-    "sl-ucrl": "#0072B2",
-    "oracle": "#000000",
-}
-MARKERS = {"ucrl2": "s", "overlap": "^", "sl-ucrl": "o", "oracle": "D"}
 
 
 def scales() -> Figure:
@@ -296,7 +247,6 @@ def vectors() -> Figure:
 
 FIGURES = {
     "growth": growth,
-    "likelihood": likelihood,
     "scales": scales,
     "tails": tails,
     "environments": environments,
