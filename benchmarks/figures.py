@@ -92,16 +92,13 @@ def growth() -> Figure:
     return figure
 
 
-LOOKS = {  # colour, marker and line of each agent
-    "ucrl2": ("#D55E00", "s", "-"),
-    "sl-ucrl": ("#0072B2", "o", "-"),
-    "psrl": ("#E69F00", "^", "-"),
-    "lc-ucrl": ("#CC79A7", "v", "-"),
-    "oracle": ("#000000", "D", "--"),
-    "lc-psrl": ("#009E73", "P", "-"),
-    "oracle-psrl": ("#666666", "X", "--"),
+COLOURS = {
+    "ucrl2": "#D55E00",
+    "overlap": "#E69F00",
+    "sl-ucrl": "#0072B2",
+    "oracle": "#000000",
 }
-TOLD = {"lc-ucrl": "oracle", "lc-psrl": "oracle-psrl"}
+MARKERS = {"ucrl2": "s", "overlap": "^", "sl-ucrl": "o", "oracle": "D"}
 
 
 def scales() -> Figure:
