@@ -104,7 +104,7 @@ class Doubling:
         1 + sqrt(N_k(s, a)) times in an epoch. By TSDE's own rule, ``Doubling(grow=1)``, epochs are
         a thousand steps long after a million: a wrong draw is followed for long, and a best action
         that failed in its first few tries waits long for the draw that tries it again. Regret is
-        a fifth to a third lower in most worlds (docs/results/posterior.md); epochs are twice as many.
+        a fifth to a third lower in most worlds (docs/results/posterior.md), with twice the epochs.
 
         With thousands of pairs nearly every step tries one for the first time and would end the
         epoch. So it goes on for one such visit for every 128 pairs that were tried, and fewer the
