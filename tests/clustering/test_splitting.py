@@ -175,6 +175,14 @@ def test_merging_stops_where_it_is_told():
         assert totals[len(short) - 1] < max(0.0, totals[: len(short)].max())
 
 
+@pytest.mark.parametrize("worthless", [np.nan, -np.inf])
+def test_merging_ends_where_no_rise_is_a_number(worthless):
+    """As with rewards whose squares overflow; it wrote past its arrays."""
+    rule, blocks, _ = setting(0, "gaussian", n_groups=6)
+    blocks.pay[:] = worthless
+    assert len(merge_greedily(rule, blocks, 1, np.inf).rise) == 0
+
+
 def test_apply_merges_compacts_the_labels():
     rule, blocks, _ = setting(3, "bernoulli", n_groups=5)
     merges = merge_greedily(rule, blocks, 1, np.inf)

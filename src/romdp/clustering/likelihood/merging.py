@@ -330,6 +330,7 @@ def _share_one(
 def _best_pair(
     alive: NDArray[np.int64], shared: NDArray[np.float64], own: NDArray[np.float64]
 ) -> tuple[int, int]:
+    """Return the pair whose union adds most; -1, -1 where no pair has a rise that is a number."""
     best = -np.inf
     k, m = -1, -1
     for i in range(alive.size):
@@ -369,6 +370,8 @@ def _merge(
     highest = 0.0
     while alive.size > max(n_last, 1) and total >= highest - slack:
         k, m = _best_pair(alive, shared, own)
+        if k < 0:  # no rise is a number: rewards whose squares overflow
+            break
         rise[done] = merge_rise(rule, blocks, k, m)
         first[done], second[done] = k, m
         total += rise[done]
