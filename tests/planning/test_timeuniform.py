@@ -206,11 +206,22 @@ def test_a_support_is_widened_where_unseen_states_matter():
     rank(values, task.order)
     seen = row > 0
     room, unseen = np.where(seen, high - low, 0), np.where(seen, 0, high)
-    assert widen(task, low, room, unseen, rare, 0.05) == pytest.approx(law @ values)
-    assert widen(task, low, room, unseen, rare, 10.0) == pytest.approx(law @ values)
+    assert widen(task, low, room, unseen, rare, 0.05, 0)[0] == pytest.approx(law @ values)
+    assert widen(task, low, room, unseen, rare, 10.0, 0)[0] == pytest.approx(law @ values)
     # Of five small chances three must be in: the last two are worth less than these together.
-    narrow = widen(task, low, room, unseen / 9, rare, 10.0)
+    narrow, extra = widen(task, low, room, unseen / 9, rare, 10.0, 0)
     assert narrow == pytest.approx(rare / 18 * (1.0 + 0.9 + 0.8))
+    assert extra == 2
+    kept, extra = widen(task, low, room, unseen / 9, rare, 10.0, 4)  # as an earlier sweep needed
+    assert kept == pytest.approx(rare / 18 * (1.0 + 0.9 + 0.8 + 0.7 + 0.6))
+    assert extra == 4
+
+
+def test_plans_do_not_go_round_in_circles():
+    """UCRL3 with 30 observations: where supports could shrink again, 19 plans never ended."""
+    world = romdp.worlds.random_romdp(5, 4, 30, seed=72000)
+    playing = romdp.epochs(romdp.UCRL3(), world, 300_000, seed=72000)
+    assert all(playing.state.converged for _ in playing)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.02])

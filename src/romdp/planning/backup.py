@@ -27,7 +27,9 @@ Integers = NDArray[np.int64]
 LOW, HIGH, SPAN, SWEEPS, _MARK, _OFFSET = range(6)
 """Entries of a task's ``progress``."""
 
-_UNDAMPED = 32  # sweeps before a model that has not converged is treated as a periodic one
+UNDAMPED = 32
+"""Sweeps before a model that has not converged is treated as a periodic one."""
+
 _DAMPING = 0.75
 _TIE = 1e-12  # actions this close are equally good: rounding must not choose between them
 _SLACK = 10.0  # of near-optimistic supports; UCRL3's choice
@@ -118,7 +120,7 @@ def advance(task: Iteration) -> bool:
     # ``u + tau (L u - u)`` is value iteration on the model that stays where it is with chance
     # ``1 - tau``, which is never periodic (Puterman 1994, section 8.5.4). The bounds of the gain
     # are those of ``L u - u`` all the same. Only a model that is slow to converge pays for it.
-    step = 1.0 if progress[SWEEPS] < _UNDAMPED else _DAMPING
+    step = 1.0 if progress[SWEEPS] < UNDAMPED else _DAMPING
     n_states, n_actions = rewards.shape
     low, high = np.inf, -np.inf
     smallest, largest = np.inf, -np.inf
@@ -220,16 +222,24 @@ def slack(totals: Floats) -> float:
 
 @kernel
 def widen(
-    task: Iteration, lower: Floats, room: Floats, unseen: Floats, missing: float, allowed: float
-) -> float:
+    task: Iteration,
+    lower: Floats,
+    room: Floats,
+    unseen: Floats,
+    missing: float,
+    allowed: float,
+    least: int,
+) -> tuple[float, int]:
     """Expect the values under the best law of one row on a support that is wide enough.
 
     The support holds the states that were seen, the best state, and as many of the other states,
     from the best on, as needed: what these could add at most if they were left out must not exceed
-    ``allowed``, nor the result (the near-optimistic support of UCRL3). ``lower`` are the lower ends
-    of the row's chances, ``room`` what fits above them for the states seen, ``unseen`` what fits
-    for the others, and ``missing`` what the lower ends leave of one. What the support has no room
-    for is lost, as if it led to the worst state.
+    ``allowed``, nor the result (the near-optimistic support of UCRL3). At least ``least`` of them
+    are in it; their number is returned beside the expected value.
+
+    ``lower`` are the lower ends of the row's chances, ``room`` what fits above them for the states
+    seen, ``unseen`` what fits for the others, and ``missing`` what the lower ends leave of one.
+    What the support has no room for is lost, as if it led to the worst state.
     """
     order, values = task.order, task.values
     sums = np.zeros(values.size + 1)  # of the values of unseen states, from the best on
@@ -241,7 +251,7 @@ def widen(
             sums[n_unseen + 1] = sums[n_unseen] + values[order[i]]
             n_unseen += 1
     # The more states are added, the less is left out and the more is expected: bisect.
-    fewest, most = 0, n_unseen
+    fewest, most = min(least, n_unseen), n_unseen
     while fewest < most:
         extra = (fewest + most) // 2
         full = min(n_unseen - extra, int(1.0 / fits))
@@ -252,7 +262,7 @@ def widen(
             most = extra
         else:
             fewest = extra + 1
-    return base + _fill(task, room, unseen, missing, fewest)
+    return base + _fill(task, room, unseen, missing, fewest), fewest
 
 
 @kernel

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
 from romdp.planning.backup import (
+    SWEEPS,
+    UNDAMPED,
     Arrivals,
     Floats,
     Integers,
@@ -290,13 +292,20 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
 
     The states seen and the best one are filled first, for all lanes at once. Only where the other
     states could add more than is allowed the lane is looked at by itself.
+
+    How many states a support needs depends on the values, and they on it: chosen anew at every
+    sweep, the numbers may go round in a circle. So from `UNDAMPED` sweeps on they only grow. A
+    number is at most S, so it is soon fixed, and the sweeps are then those of a single model. A
+    larger support can only raise what is expected, so the plan is as optimistic as before.
     """
     order, values = task.order, task.values
     n_panels, n_states, n_lanes = entries.lowers.shape
     lanes = np.empty((2, n_lanes))
     outside, spare = np.empty(n_lanes), np.empty(n_lanes)
+    held = np.zeros((n_panels, n_lanes), np.int64)  # unseen states that a support keeps
     last = False
     while not last:
+        keeps = task.progress[SWEEPS] >= UNDAMPED
         rank(values, order)
         best = order[0]
         top = values[best]
@@ -316,7 +325,8 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
             n_lacking = 0  # lanes that what is left out might matter to, by a rough bound
             for lane in range(n_lanes):
                 allowed = min(share * top * entries.supports[panel, lane], lanes[0, lane])
-                n_lacking += entries.outside[panel, lane] * second > allowed
+                lacking = entries.outside[panel, lane] * second > allowed
+                n_lacking += lacking or held[panel, lane] > 0
             if n_lacking > 0:
                 outside[:] = 0.0
                 spare[:] = 1.0
@@ -328,15 +338,19 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
                         outside[lane] += moved * value
                 for lane in range(n_lanes):
                     allowed = share * top * entries.supports[panel, lane]
-                    if outside[lane] > min(allowed, lanes[0, lane]):
-                        lanes[0, lane] = widen(
+                    least = held[panel, lane]
+                    if least > 0 or outside[lane] > min(allowed, lanes[0, lane]):
+                        lanes[0, lane], extra = widen(
                             task,
                             lowers[:, lane].copy(),
                             rooms[:, lane].copy(),
                             unseen[:, lane].copy(),
                             entries.missing[panel, lane],
                             allowed,
+                            least,
                         )
+                        if keeps:
+                            held[panel, lane] = extra
             _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
         last = advance(task)
 

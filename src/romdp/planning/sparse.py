@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from romdp.core.compiled import kernel
 from romdp.data.transitions import canonical
 from romdp.planning.backup import (
+    SWEEPS,
+    UNDAMPED,
     Arrivals,
     Floats,
     Integers,
@@ -229,11 +231,13 @@ def iterate_supports(
     n_states, n_rows = values.size, pairs.size
     shares, left = np.empty(n_rows), np.empty(n_rows)
     outside, spare = np.empty(n_rows), np.empty(n_rows)
+    held = np.zeros(n_rows, np.int64)  # unseen states that a support keeps
     reached = np.empty(n_rows, np.int64)  # ranks before this one are accounted for
     sums = np.zeros(n_states + 1)  # of the values of the best states
     lower, room, unseen = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
     last = False
     while not last:
+        keeps = task.progress[SWEEPS] >= UNDAMPED
         rank(values, order)
         best = order[0]
         top = values[best]
@@ -259,13 +263,16 @@ def iterate_supports(
             _add_unseen(row, n_states, sums, entries.unseen, outside, spare, reached)
             first, end = entries.starts[row], entries.starts[row + 1]
             allowed = share * top * (end - first)
-            if outside[row] > min(allowed, shares[row]):
+            if held[row] > 0 or outside[row] > min(allowed, shares[row]):
                 unseen[:] = entries.unseen[row]
                 for k in range(first, end):
                     state, place = entries.states[k], entries.places[k]
                     unseen[state] = 0.0
                     lower[state], room[state] = entries.lowers[place], entries.rooms[place]
-                shares[row] = widen(task, lower, room, unseen, entries.missing[row], allowed)
+                missing, least = entries.missing[row], held[row]
+                shares[row], extra = widen(task, lower, room, unseen, missing, allowed, least)
+                if keeps:
+                    held[row] = extra
                 for k in range(first, end):
                     lower[entries.states[k]] = room[entries.states[k]] = 0.0
         _hand_out(task, top, shares, pairs)
