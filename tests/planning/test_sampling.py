@@ -185,6 +185,25 @@ def test_rewards_of_0_and_1_have_a_beta_prior():
     assert 0.1 < draws[:, 30].mean() < 0.9
 
 
+def test_rewards_of_0_and_1_that_never_vary_are_known_after_a_few_tries():
+    """A goal pays 1 and all else 0: a Beta prior would hope for ever that some step pays too."""
+    counts = counts_of([[0.0] * 72] * 30 + [[1.0] * 20])
+    prior = RewardPrior.learn(counts)
+    assert not prior.binary
+    rng = np.random.default_rng(0)
+    draws = np.array([prior.draw(counts, rng)[0] for _ in range(200)])
+    assert np.abs(draws[:, :30]).max() < 0.01
+    assert np.abs(draws[:, 30] - 1.0).max() < 0.1
+
+
+def test_a_constant_cost_is_as_large_as_it_is():
+    """Sums of -0.01 are rounded, and their rounding is not the scale of the rewards."""
+    counts = counts_of([[-0.01] * 1000, [-0.01] * 333, [-0.01], []])
+    prior = RewardPrior.learn(counts)
+    assert prior.constant
+    assert prior.scale == pytest.approx(0.01)
+
+
 def test_where_nothing_is_at_stake_the_least_tried_is_best():
     counts = counts_of([[0.0] * 9, [0.0], []])
     prior = RewardPrior.learn(counts)

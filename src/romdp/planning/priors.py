@@ -28,6 +28,7 @@ _CURIOUS = 0.01  # what a first try is worth, in spreads of the rewards
 _PSEUDO = 16.0  # pairs with uniform means that are assumed where rewards are 0 or 1: what a few
 # states have paid is no proof that the next one pays as little
 _ROUNDING = 1e-12
+_ALIKE = 1e-9  # sums of rewards that differ by less than this part of them are the same
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class RewardPrior:
     Attributes
     ----------
     binary
-        Whether every reward was 0 or 1. Mean rewards then have a Beta prior, else a normal one.
+        Whether every reward was 0 or 1, by chance as far as anybody can see. Mean rewards then have
+        a Beta prior, else a normal one.
     mean, spread
         Mean and standard deviation of the mean rewards of pairs that were tried.
     noise
@@ -80,14 +82,16 @@ class RewardPrior:
         sums, squares = counts.reward_sums[tried], counts.reward_squares[tried]
         if not n.size:
             return cls(True, 0.5, np.sqrt(1.0 / 12.0), 0.25, 1.0, True)
-        binary = bool((np.abs(squares - sums) <= _ROUNDING * n).all())
         means = sums / n
         inside = _within(n, sums, squares)
         low, high = float(means.min()), float(means.max())
         noisy = float(inside.sum()) > 0.0
-        constant = not noisy and high - low <= _ROUNDING * max(1.0, abs(high))
         scale = high - low
-        if scale <= 0.0:
+        alike = scale <= _ALIKE * max(abs(low), abs(high))
+        constant = alike and not noisy
+        certain = not noisy and not constant and bool((n > 1.0).any())  # each pays what it paid
+        binary = bool((np.abs(squares - sums) <= _ROUNDING * n).all()) and not certain
+        if alike:
             scale = float(np.sqrt(inside.sum() / n.sum())) if noisy else abs(high - zero_reward)
         scale = scale if scale > 0.0 else 1.0
         # A few pairs more, of the kind that one would expect: two of a kind are no proof.
@@ -184,7 +188,7 @@ class RewardPrior:
 def _within(n: Floats, sums: Floats, squares: Floats) -> Floats:
     """Return the squared deviations of rewards from the mean of their pair, 0 but for rounding."""
     inside = squares - sums * sums / n
-    return np.where(inside > 1e-9 * squares, inside, 0.0)
+    return np.where(inside > _ALIKE * squares, inside, 0.0)
 
 
 @dataclass(frozen=True)
