@@ -119,6 +119,17 @@ def test_one_vector_is_placed_as_many_are():
     assert 0 < inside.sum() < 50
 
 
+def test_vectors_that_repeat_exactly_belong_to_their_codes():
+    """Products are rounded, so a vector seems to lie a little apart even from itself."""
+    points = np.random.default_rng(0).uniform(0, 300, (400, 50))
+    book = Codebook(points, np.full(400, 9.0), radius=1e-27)
+    codes, distances = book.nearest(points)
+    np.testing.assert_array_equal(codes, np.arange(400))
+    assert distances.max() > book.radius
+    assert book.covers(codes, distances).all()
+    assert all(book.place(point)[1] for point in points)
+
+
 def test_codes_that_are_apart_are_found_however_rare():
     rng = np.random.default_rng(0)
     chances = 0.8 ** np.arange(24)

@@ -198,6 +198,22 @@ def test_a_vector_that_waits_for_its_action_keeps_its_ticket():
     assert [memory.add(vector) for vector in (other, one)] == [1, 2]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_a_vector_equal_to_the_last_one_overwrites_no_step(dtype):
+    """Doing nothing shows the same vector again: a step like any other."""
+    space = gymnasium.spaces.Box(0, 9, (3,), dtype)
+    online = romdp.Online(romdp.LCPSRL(), space, 2)
+    shown = np.array([1, 2, 3], dtype)
+    for _ in range(50):
+        online.act(shown)
+        online.observe(1.0, shown)
+    memory = online._state.codes.memory
+    steps, _ = memory.steps(2)
+    assert steps.actions.size == online.n_steps == 50
+    assert steps.rewards.sum() == 50.0
+    assert (steps.following[:-1] == np.arange(1, 50)).all()
+
+
 def test_codes_of_short_vectors_are_called_by_a_typical_one():
     """Two places of a plane: the names say where they are."""
     box = spaces.Box(-10, 10, (2,))

@@ -14,6 +14,8 @@ from romdp.encoding.moments import Floats, Ints
 _BLOCK = 4096  # rows that are compared with all codes together
 _TILE, _STRETCH = 64, 16  # codes that are compared at once, and numbers between looks at the result
 
+_ROUNDING = 1e-12  # of squared distances, relative to the squared lengths they are computed from
+
 SEVERAL = 4
 """Vectors that a code must have for its distances to count."""
 
@@ -85,8 +87,13 @@ class Codebook:
         return inside
 
     def _reach(self, sizes: Any) -> Any:
-        """Return how far the vectors of codes of such sizes may be, squared."""
-        return self.radius * (1 + 1 / np.maximum(sizes, 1)) + self.slack
+        """Return how far the vectors of codes of such sizes may be, squared.
+
+        Distances are differences of products, so a vector that equals its code may seem to lie
+        apart from it by as much as these are rounded.
+        """
+        reach = self.radius * (1 + 1 / np.maximum(sizes, 1)) + self.slack
+        return reach + _ROUNDING * 4 * self._half_squares.max(initial=0.0)
 
     def grown(self, vector: Floats) -> "Codebook":
         """Return a codebook with one code more, which no vector has joined yet."""

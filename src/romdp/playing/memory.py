@@ -14,15 +14,15 @@ _RECENT = 1024  # last rows, which are always kept
 _STRETCH = 64  # rows in a row that are kept or dropped together
 _PENDING = 64  # last rows among which one may be acted on now: streams take turns
 
-NO_ACTION = -1
-"""In place of an action: none was taken there yet."""
+NO_ACTION, ACTING = -1, -2
+"""In place of an action: none was chosen there yet; one was, and what came of it is not known."""
 
 
 @kernel
 def _find_waiting(
     vectors: NDArray[Any], actions: NDArray[np.int64], first: int, end: int, vector: NDArray[Any]
 ) -> int:
-    """Return the last of these rows that holds a vector and was not acted on yet, or -1."""
+    """Return the last of these rows that holds a vector where nothing was chosen yet, or -1."""
     for row in range(end - 1, first - 1, -1):
         if actions[row] == NO_ACTION:
             j = 0
@@ -60,7 +60,7 @@ class Memory:
         self.size = 0
 
     def add(self, vector: NDArray[Any]) -> int:
-        """Keep a vector and return its ticket; one that was met and not acted on has it already."""
+        """Keep a vector and return its ticket; one that waits for an action has it already."""
         first = max(0, self.size - _PENDING)
         waiting = _find_waiting(self.vectors, self.actions, first, self.size, vector)
         if waiting >= 0:
@@ -107,7 +107,7 @@ class Memory:
         self.vectors = stored.take("memory_vectors", (self.size, n_features), kind)
         if not np.isfinite(self.vectors).all():
             stored.refuse("memory_vectors must hold finite numbers")
-        self.actions = stored.whole("memory_actions", each, NO_ACTION, n_actions - 1)
+        self.actions = stored.whole("memory_actions", each, ACTING, n_actions - 1)
         self.rewards = stored.real("memory_rewards", each)
         self.following = stored.whole("memory_following", each, UNKNOWN, last)
         self.restart = stored.whole("memory_restart", each, UNKNOWN, last)
@@ -126,6 +126,12 @@ class Memory:
         if 0 <= row < self.size and self.tickets[row] == ticket:
             return row
         return int(self.rows(np.array([ticket]))[0])
+
+    def begin(self, ticket: int) -> None:
+        """Say that an action was chosen at a vector; an equal one that is shown next is new."""
+        row = self.row(ticket)
+        if row >= 0:
+            self.actions[row] = ACTING
 
     def steps(self, n_actions: int) -> tuple[Steps, NDArray[np.int64]]:
         """Return all steps that are kept, and their rows; those of an episode lie together."""

@@ -103,6 +103,7 @@ class VectorState(AgentState):
 
     def action(self, observation: int, age: int | None = None) -> int:
         """Return what to do: anything, until there are codes."""
+        self.codes.memory.begin(observation)
         if not self.codes.known:
             rng = generator(self.seed, _EXPLORE, self.step, observation)
             return int(rng.integers(self.recorder.n_actions))
