@@ -93,6 +93,10 @@ def online():
         (lambda o: o.observe(0.5, 1, action=-1), "action is -1"),
         (lambda o: o.observe(0.5, 9, terminated=True), "observation is 9"),
         (lambda o: o.reset(7), "observation is 7"),
+        (lambda o: o.observe(0.5, 1, terminated=None), "terminated is None; pass True or False"),
+        (lambda o: o.observe(0.5, 1, terminated=2), "terminated is 2"),
+        (lambda o: o.observe(0.5, 1, truncated="no"), "truncated is 'no'"),
+        (lambda o: o.observe(0.5, 1, truncated=float("nan")), "truncated is nan"),
     ],
 )
 def test_misuse_leaves_the_agent_as_it_was(online, call, message):

@@ -61,6 +61,13 @@ def real_number(
     return number
 
 
+def flag(value: Any, name: str) -> bool:
+    """Check a flag: True or False, of Python or NumPy, and nothing that only counts as one."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name} is {value!r}; pass True or False")
+    return bool(value)
+
+
 def check_memory(what: str, *shape: int) -> None:
     """Refuse an array of floats that this machine has no memory for, before any of it is made.
 

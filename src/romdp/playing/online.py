@@ -15,6 +15,7 @@ from romdp.core.randomness import Seed, seed_sequence
 from romdp.core.schema import anything, check, listed, mapped, number, record, text
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.stored import Stored
+from romdp.core.validation import flag
 from romdp.data.partition import Partition
 from romdp.playing.agent_files import agent_from, agent_to_dict
 from romdp.playing.episodes import Episodes, Novelty
@@ -225,6 +226,8 @@ class Online:
                 "sequences of steps go on at once, name them: act(..., stream=name) and "
                 "observe(..., stream=name)"
             )
+        flag(terminated, "terminated")
+        flag(truncated, "truncated")
         unit = unit_reward(reward, self._range, self._state.step)
         taken = place.action if action is None else self._actions.encode(action)
         following = _NONE
