@@ -153,6 +153,29 @@ def test_the_average_is_per_step():
         assert -0.2 < e.value < 0.5
 
 
+def test_rewards_of_last_steps_count():
+    """A purchase ends the visit: nearly all that is paid is paid in an episode's last row."""
+    rng = np.random.default_rng(0)
+    log = {"page": [], "offer": [], "paid": [], "user": []}
+    for user in range(400):
+        over = False
+        while not over:
+            page, offer = int(rng.integers(6)), int(rng.integers(2))
+            over = bool(rng.random() < (0.4 if offer else 0.1))
+            row = (page, offer, float(over) * rng.random(), user)
+            for column, value in zip(log.values(), row, strict=True):
+                column.append(value)
+    earned = np.mean(log["paid"])
+    found = evaluate(log, np.full((6, 2), 0.5), "page", "offer", "paid", "user")
+    assert found.objective == "average"
+    for on in ("states", "observations"):
+        robust = by_name(found, on)["doubly robust"]
+        assert abs(robust.value - earned) < 0.01  # without them it is about zero
+    model = romdp.fit(log, "page", "offer", "paid", episode="user", seed=0)
+    value = model.held_out.value
+    assert value.low > 0.5 * earned
+
+
 def test_estimators_agree_with_scope_rl():
     """The values that scope-rl 0.2.1 gives for the same steps (SNTIS, PDIS and DR)."""
     n, length, n_actions = 12, 4, 3

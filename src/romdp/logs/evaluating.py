@@ -31,7 +31,7 @@ from romdp.data.trajectory import Trajectory
 from romdp.exact.chains import gain_and_bias, stationary_law
 from romdp.logs.fitting import read_objective
 from romdp.logs.model.draws import Draws, World, discount_of
-from romdp.logs.model.evaluation import clustered
+from romdp.logs.model.evaluation import bias_after, clustered
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import behaviour
 from romdp.logs.parting import part
@@ -215,7 +215,7 @@ def evaluate(
         weights = episodes.products(ratio)
         effective = episodes.effective(weights)
         if aim == "average":
-            robust = _average_robust(on, world, grouped, acted, labels, episodes, held, ratio)
+            robust = _average_robust(on, world, grouped, acted, partition, episodes, held, ratio)
         else:
             v = world.values(grouped)
             q = world.rewards + world.discount * (world.moves @ v).reshape(grouped.shape)
@@ -322,13 +322,13 @@ def _average_robust(
     world: World,
     policy: Floats,
     acted: Counts,
-    labels: Ints,
+    states: Partition,
     episodes: _Episodes,
     held: Trajectory,
     ratio: Floats,
 ) -> Estimate:
     """Correct the model's gain by its errors, weighted by where the policy would be in the end."""
-    matrix = world.chain_with_restarts(policy)
+    matrix, labels = world.chain_with_restarts(policy), states.labels
     try:
         law = stationary_law(matrix)
     except StructureError:
@@ -336,15 +336,14 @@ def _average_robust(
     gains, bias = gain_and_bias(matrix, (policy * world.rewards).sum(axis=1))
     gain = float(law @ gains)
     share = acted.visits.sum(axis=1) / acted.n_steps
-    following = held.next_observations
-    known = following >= 0
-    s, s2 = labels[held.observations[known]], labels[following[known]]
-    weight = (law / np.maximum(share, 1e-300))[s] * ratio[known]
+    s = labels[held.observations]
+    weight = (law / np.maximum(share, 1e-300))[s] * ratio
     if not weight.any():
         return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
-    surprise = episodes.rewards[known] - gain + bias[s2] - bias[s]
-    correction, error = clustered(surprise * weight, weight, episodes.whose[known])
-    n = len(np.unique(episodes.whose[known][weight > 0]))
+    after = bias_after(states, held, bias, matrix @ bias)
+    surprise = episodes.rewards - gain + after - bias[s]
+    correction, error = clustered(surprise * weight, weight, episodes.whose)
+    n = len(np.unique(episodes.whose[weight > 0]))
     reach = float(stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * error
     value = gain + correction
     return Estimate("doubly robust", on, value, value - reach, value + reach)

@@ -312,16 +312,14 @@ def policy_value(
     ratio = np.where(share > 0, law / np.maximum(share, 1e-300), 0.0)
 
     assert held.rewards is not None
-    labels = partition.labels
-    following = held.next_observations
-    usable = (labels[held.observations] >= 0) & (following >= 0)
-    usable[usable] = labels[following[usable]] >= 0
-    s, s2 = labels[held.observations[usable]], labels[following[usable]]
+    usable = partition.labels[held.observations] >= 0
+    s = partition.labels[held.observations[usable]]
+    after = bias_after(partition, held, bias, matrix @ bias)[usable]
     agrees = held.actions[usable] == policy[s]
     weight = np.where(agrees, ratio[s], 0.0)
     if not weight.any():
         raise StructureError("no held-out step takes a recommended action")
-    surprise = held.rewards[usable] - gain + bias[s2] - bias[s]
+    surprise = held.rewards[usable] - gain + after - bias[s]
     episode = np.repeat(np.arange(held.n_episodes), held.lengths)[usable]
     correction, error = clustered(surprise * weight, weight, episode)
     n_informed = len(np.unique(episode[weight > 0]))
@@ -336,6 +334,17 @@ def policy_value(
         agreement=float(agrees.mean()),
         effective_steps=float(weight.sum() ** 2 / (weight**2).sum()),
     )
+
+
+def bias_after(partition: Partition, held: Trajectory, bias: Floats, expected: Floats) -> Floats:
+    """Return the bias of where each step led, or what is ``expected`` of its state if unknown.
+
+    So the reward of an episode's last step counts, and nothing is said of what it led to.
+    """
+    labels = np.append(partition.labels, -1)  # -1, unknown, has no group
+    s, s2 = labels[held.observations], labels[held.next_observations]
+    after: Floats = np.where(s2 >= 0, bias[s2], expected[s])
+    return after
 
 
 def clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, float]:
