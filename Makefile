@@ -14,7 +14,7 @@ demo test quick fuzz test-dqn test-page docs: export OMP_NUM_THREADS := 1
 demo test quick fuzz test-dqn test-page docs: export OPENBLAS_NUM_THREADS := 1
 demo test quick fuzz test-dqn test-page docs: export MKL_NUM_THREADS := 1
 
-.PHONY: demo test quick fuzz test-dqn test-page lint docs bench results dist clean
+.PHONY: demo test quick fuzz test-dqn test-page guard guard-full lint docs bench results dist clean
 
 demo: .venv/package
 	rm -rf demo
@@ -43,6 +43,12 @@ test-dqn: .venv/dqn
 
 test-page: .venv/page
 	$(PYTEST) tests -m page
+
+guard: .venv/tools  # a sample of every figure that is claimed; fails when one leaves its band
+	$(BIN)/python benchmarks/guard.py
+
+guard-full: .venv/tools  # all repeats of all rows: an hour or two
+	$(BIN)/python benchmarks/guard.py --full
 
 lint: .venv/tools
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ is a decoder trained on true labels, that of the online digits an agent that is 
 
 import argparse
 import dataclasses
+import math
 import resource
 import time
 import warnings
@@ -125,12 +126,14 @@ def digits_row(name, seed):
     space = decoder.encoding.teaching_map
     told = LogisticRegression(C=0.06, max_iter=60, tol=1e-3)
     told.fit(space(steps.vectors[:20_000]), hidden[:20_000])
+    right = accuracy(decoder.predict(unseen), truth)
     print(
         f"{name} seed {seed}: {decoder.n_states} states, accuracy on unseen images "
-        f"{accuracy(decoder.predict(unseen), truth):.3f} (with true labels "
+        f"{right:.3f} (with true labels "
         f"{told.score(space(unseen), truth):.3f}); view {decoder.encoding.view}, {seconds:.0f} s",
         flush=True,
     )
+    return right
 
 
 def mazes_log_row(seed, n_steps):
@@ -153,6 +156,7 @@ def mazes_log_row(seed, n_steps):
         f"{time.process_time() - start:.0f} s",
         flush=True,
     )
+    return right
 
 
 def view_of(state):
@@ -204,6 +208,7 @@ def lock_row(name, seed, budget):
         f"{time.process_time() - start:.0f} s",
         flush=True,
     )
+    return len(returns) if verdict == "solved" else math.inf
 
 
 def told_row(name, seed):
@@ -279,6 +284,7 @@ def endless_row(name, seed, budget):
         f"of fresh vectors right; {view_of(online._state)}, {time.process_time() - start:.0f} s",
         flush=True,
     )
+    return since["exact"] is not None
 
 
 def environment_row(name, seed, budget):

@@ -1,5 +1,6 @@
-"""Every script in examples/ shows what it claims to show, and `make bench` writes its page."""
+"""Every script in examples/ shows what it claims to show; the guard judges as it says."""
 
+import ast
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+BENCHMARKS = EXAMPLES.parent / "benchmarks"
 NOTEBOOKS = Path(__file__).parent.parent / "docs" / "notebooks"
 
 
@@ -49,7 +51,7 @@ def test_a_notebook_is_stored_without_output_and_linked(path):
 
 
 def test_names_of_points_do_not_overlap(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     figure = import_module("figures").draw_tails(
         {"as it was": (380, 3.16), "floor, c = 1": (364, 3.28), "counts x 0.5": (618, 2.37)}
     )
@@ -141,3 +143,40 @@ def test_the_index_of_results_names_benchmarks_that_exist_and_make_results_reads
     minutes = [int(line.split()[1]) for line in lines if line.startswith("now")]
     assert 0 < sum(minutes) <= 10
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def guard(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module("guard")
+
+
+def test_every_row_of_the_guard_can_be_measured_and_has_a_page(guard):
+    tree = ast.parse((BENCHMARKS / "guard_measures.py").read_text())
+    measures = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+    pages = {page.stem for page in (BENCHMARKS.parent / "docs" / "results").glob("*.md")}
+    for row in guard.read_rows().values():
+        assert row.measure[0] in measures, row.name
+        assert row.page in pages, row.name
+        assert (row.at_least is None) != (row.at_most is None), row.name
+        assert row.spread is not None or 0 <= row.claimed <= 1, row.name
+
+
+@pytest.mark.parametrize("fails", [None, 32])
+@pytest.mark.parametrize(("figure", "better"), [(0.95, True), (0.85, True), (0.6, False)])
+def test_a_row_fails_outside_its_band_or_while_a_mark_is_out_of_date(guard, figure, better, fails):
+    """Of 25 repeats at 0.9 a share of 0.7146 is left by chance once in a thousand times."""
+    row = guard.Row("row", ["measure"], (25, 25), 1.0, "page", at_least=0.9, fails=fails)
+    assert row.bound(25) == pytest.approx(0.9 - 3.09 * 0.3 / 5)
+    verdict, right = guard.judge(row, [([figure], 1.0)] * 25)
+    assert right == (better == (fails is None))
+    assert verdict.isupper() or right or fails
+
+
+def test_ratios_medians_and_what_broke(guard):
+    row = guard.Row("row", ["measure"], (2, 2), 1.0, "page", spread=0.1, at_most=2.0)
+    assert row.sum_up([([1.0, 1.0], 0.0), ([5.0, 2.0], 0.0)])[0] == 2.0
+    assert row.sum_up([([1.0], 0.0), ([5.0], 0.0)])[0] == 3.0
+    assert not guard.judge(row, [([1.0, 1.0], 0.0), ([], 0.0)])[1]
+    middle = guard.Row("row", ["measure"], (3, 3), 1.0, "page", 0.1, at_most=2.0, middle=True)
+    assert middle.sum_up([([1.0], 0.0), ([2.0], 0.0), ([9.0], 0.0)])[0] == 2.0
