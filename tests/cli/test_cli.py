@@ -269,14 +269,9 @@ def test_the_command_is_installed():
     assert done.stdout == f"romdp {romdp.__version__}\n"
 
 
-def test_a_world_of_version_0_1_is_called_unverified(tmp_path, world_file):
-    result = run("inspect", "--brief", world_file)
-    assert "not verified" not in result.output
+def test_a_world_of_version_0_2_is_refused_in_one_line(tmp_path, world_file):
     with np.load(world_file) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    header = json.loads(arrays.pop("romdp").tobytes())
-    del header["sha256"]
-    np.savez(world_file, romdp=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-    result = run("inspect", "--brief", world_file)
-    assert result.exit_code == 0
-    assert "carries no checksum, so it is not verified" in result.stderr
+        np.savez(tmp_path / "old.npz", **archive)
+    result = run("inspect", "--brief", tmp_path / "old.npz")
+    assert result.exit_code != 0
+    assert "old.npz was made by romdp 0.2 or before; run it again" in str(result.exception)

@@ -1,13 +1,12 @@
 """Locks between processes; two descriptors of one process exclude each other in the same way."""
 
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from romdp.core.errors import MisuseError, WriteError
-from romdp.core.storage import locked, locked_directory
+from romdp.core.storage import locked
 
 
 def test_a_lock_file_is_held_once_and_removed(tmp_path: Path) -> None:
@@ -44,31 +43,9 @@ def test_a_lock_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_folder_is_read_by_several_and_written_by_one(tmp_path: Path) -> None:
-    order = []
-
-    def write() -> None:
-        with locked_directory(tmp_path, exclusive=True):
-            order.append("written")
-
-    with locked_directory(tmp_path, exclusive=False):
-        with locked_directory(tmp_path, exclusive=False):
-            order.append("read twice at once")
-        thread = threading.Thread(target=write)
-        thread.start()
-        thread.join(0.2)
-        assert thread.is_alive()
-        order.append("still reading")
-    thread.join(60)
-    assert order == ["read twice at once", "still reading", "written"]
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_without_locks_nothing_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on a system that has none
     with locked(tmp_path / "x.lock", "busy"), locked(tmp_path / "x.lock", "busy"):
-        pass
-    with locked_directory(tmp_path, exclusive=True), locked_directory(tmp_path, exclusive=True):
         pass
 
 
@@ -78,6 +55,4 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("fcntl.flock", refuse)
     with locked(tmp_path / "x.lock", "busy"), locked(tmp_path / "x.lock", "busy"):
-        pass
-    with locked_directory(tmp_path, exclusive=True), locked_directory(tmp_path, exclusive=True):
         pass

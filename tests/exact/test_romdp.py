@@ -368,7 +368,7 @@ def test_damaged_missing_and_foreign_files(tmp_path):
     content = path.read_bytes()
     for part in (content[:-30], content[: len(content) // 2], content[:100], b"", b"hello"):
         path.write_bytes(part)
-        with pytest.raises(StorageError, match=r"w\.npz is (damaged or )?not a file of romdp"):
+        with pytest.raises(StorageError, match=r"w\.npz is (damaged|not a file of romdp)"):
             ROMDP.load(path)
     with pytest.raises(StorageError, match="cannot read"):
         ROMDP.load(tmp_path / "none.npz")

@@ -1,5 +1,6 @@
 """Damage for stored files: random at the level of bytes, aimed at the level of their fields."""
 
+import hashlib
 import io
 import json
 import random
@@ -104,12 +105,17 @@ def _values(dtype):
     return (False, True)
 
 
-def damage_npz(content, rng, seal):
-    """Drop or change an array or a fact of an .npz file; ``seal`` makes its checksum fit again."""
+def seal(archive):
+    """Make the checksum of an archive fit, as its comment."""
+    unsealed = archive[:-2] + (64).to_bytes(2, "little")
+    return unsealed + hashlib.sha256(unsealed).hexdigest().encode()
+
+
+def damage_npz(content, rng):
+    """Drop or change an array or a fact of a sealed file, and seal it again."""
     with np.load(io.BytesIO(content)) as archive:
         arrays = {name: archive[name] for name in archive.files}
     header = json.loads(arrays.pop("romdp").tobytes())
-    header.pop("sha256", None)
     name = rng.choice(sorted(arrays))
     match rng.randrange(4):
         case 0:
@@ -122,12 +128,12 @@ def damage_npz(content, rng, seal):
             with np.errstate(all="ignore"):
                 arrays[name] = damage_array(arrays[name], rng)
     out = io.BytesIO()
-    seal(out, header, arrays)
-    return out.getvalue()
+    np.savez(out, romdp=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    return seal(out.getvalue())
 
 
 def rezip(content, rng):
-    """Write a zip archive anew: its members in another order, compressed, or one of them twice."""
+    """Write a sealed file anew: its members in another order, compressed, or one left out."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
         names = old.namelist()
@@ -135,7 +141,7 @@ def rezip(content, rng):
         for name in names[rng.randrange(2) :]:
             how = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
             new.writestr(name, old.read(name), how)
-    return out.getvalue()
+    return seal(out.getvalue())
 
 
 def generator(*seed):

@@ -11,6 +11,7 @@ import pytest
 
 import romdp
 from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.counts import Counts
 from romdp.logs import fit
 from romdp.logs.model import LatentModel, load_model, model_facts
@@ -170,36 +171,22 @@ def test_nothing_else_is_written_over(model, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["other"]
 
 
-def test_damaged_models_are_refused(model, tmp_path):
+def test_what_is_no_model_is_refused(model, tmp_path):
     with pytest.raises(StorageError, match="holds no model"):
         load_model(tmp_path)
     path = tmp_path / "model"
     model.save(path)
-    facts = json.loads((path / "model.json").read_text())
-    for change, words in (
-        ({"kind": "thesis"}, "holds no model of romdp"),
-        ({"version": 99}, "format version 99"),
-        ({"confidence": {"size": 3}}, "checksum does not fit"),
+    arrays, facts = read_arrays(path / "model.npz", "latent model", 3)
+    for kind, version, words in (
+        ("thesis", 3, "holds a thesis, not a latent model"),
+        ("latent model", 99, "format version 99"),
     ):
-        (path / "model.json").write_text(json.dumps({**facts, **change}))
+        write_arrays(path / "model.npz", kind, version, arrays, facts)
         with pytest.raises(StorageError, match=words):
             load_model(path)
-    (path / "model.json").write_text(json.dumps(facts))
-    (path / "observations.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(StorageError, match=r"observations.parquet is damaged"):
+    (path / "model.npz").write_bytes(b"PK not really")
+    with pytest.raises(StorageError, match=r"model.npz is damaged"):
         load_model(path)
-    (path / "observations.parquet").unlink()
-    with pytest.raises(StorageError, match=r"observations.parquet is missing"):
-        load_model(path)
-
-
-def test_files_of_two_models_are_told_apart(model, tmp_path):
-    model.save(tmp_path / "a")
-    seen = romdp.simulate(romdp.worlds.random_romdp(2, 3, 6, seed=0), "uniform", 3000, seed=0)
-    fit(seen).save(tmp_path / "b")
-    (tmp_path / "a" / "counts.npz").write_bytes((tmp_path / "b" / "counts.npz").read_bytes())
-    with pytest.raises(StorageError, match=r"counts.npz is damaged or was edited"):
-        load_model(tmp_path / "a")
 
 
 def test_an_agent_goes_on_from_what_the_log_taught():

@@ -260,7 +260,7 @@ def test_a_model_comes_of_it(counted, tmp_path):
     pq.write_table(counted, path)
     done = CliRunner().invoke(app, ["fit", "--counts", str(path), "--out", str(tmp_path / "m")])
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "m" / "model.json").exists()
+    assert (tmp_path / "m" / "model.npz").exists()
 
 
 def test_wrong_tables_are_refused(counted, tmp_path):

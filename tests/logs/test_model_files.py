@@ -1,9 +1,10 @@
 """What `LatentModel.save` may touch, and that it leaves the old model or the new one."""
 
-import json
+import datetime
 import os
-import shutil
 import tempfile
+from dataclasses import replace
+from decimal import Decimal
 from functools import cache
 
 import numpy as np
@@ -12,11 +13,12 @@ import pytest
 from faults import FaultError, Kill, interrupted
 
 import romdp
-from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError, WriteError
+from romdp.core.storage import locked, read_arrays, write_arrays
 from romdp.logs import fit
 from romdp.logs.model import files, load_model
 
-OURS = ["actions.parquet", "counts.npz", "model.json", "observations.parquet"]
+OURS = ["model.npz"]
 
 
 def fitted(n_states, names=None):
@@ -48,30 +50,46 @@ def text(folder):
 
 
 def edit(folder, **changes):
-    """Write ``model.json`` anew as version 0.1 did, without checksums."""
-    facts = json.loads((folder / "model.json").read_text())
-    for name in ("sha256", "files"):
-        facts.pop(name, None)
-    facts = {**facts, "version": 1, **changes}
-    (folder / "model.json").write_text(
-        json.dumps({name: value for name, value in facts.items() if value != "left out"})
-    )
+    """Write the file anew with other arrays or facts, None for those left out; the seal fits."""
+    arrays, facts = read_arrays(folder / "model.npz", "latent model", 3)
+    for name, value in changes.items():
+        content = arrays if name in arrays else facts
+        del content[name]
+        if value is not None:
+            content[name] = value
+    write_arrays(folder / "model.npz", "latent model", 3, arrays, facts)
 
 
 # What may be written over
 
 
-@pytest.mark.parametrize(
-    "content", ['{"layers": 3}', "not JSON", '{"kind": "latent model", "version": 99}', "[" * 10**5]
-)
-def test_a_model_of_somebody_else_is_left_alone(tmp_path, content):
-    """Version 0.1 deleted the whole directory if any ``model.json`` lay in it."""
-    (tmp_path / "model.json").write_text(content)
+@pytest.mark.parametrize("name", ["model.json", "model.npz"])
+@pytest.mark.parametrize("content", [b"not ours", b"", b"PK"])
+def test_a_model_of_somebody_else_is_left_alone(tmp_path, name, content):
+    """Also one of romdp 0.2, which kept its facts in ``model.json``."""
+    (tmp_path / name).write_bytes(content)
     (tmp_path / "weights.bin").write_bytes(b"years of training")
-    with pytest.raises(InvalidInputError, match=r"cannot write .*name a new directory"):
+    with pytest.raises(InvalidInputError, match=r"cannot write .*name a new "):
         new().save(tmp_path)
-    assert names(tmp_path) == ["model.json", "weights.bin"]
-    assert (tmp_path / "model.json").read_text() == content
+    assert names(tmp_path) == [name, "weights.bin"]
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_another_thing_of_ours_is_left_alone(tmp_path):
+    romdp.worlds.river_swim(3, 6).save(tmp_path / "model.npz")
+    with pytest.raises(InvalidInputError, match=r"romdp world\); name a new directory"):
+        new().save(tmp_path)
+    assert romdp.ROMDP.load(tmp_path / "model.npz").n_states == 3
+
+
+def test_two_do_not_write_one_model_at_once(tmp_path):
+    old().save(tmp_path)
+    with (
+        locked(tmp_path / ".lock", "busy"),
+        pytest.raises(MisuseError, match="another romdp is writing"),
+    ):
+        new().save(tmp_path)
+    assert text(tmp_path) == str(old())
 
 
 def test_files_that_a_user_added_are_kept(tmp_path):
@@ -102,7 +120,6 @@ def test_a_link_to_a_model_is_written_through(tmp_path):
 
 
 def test_whole_numbers_above_2_to_the_63_are_stored(tmp_path):
-    """Version 0.1 raised OverflowError after all the work, when it saved."""
     model = fitted(2, np.arange(8, dtype=np.uint64) + np.uint64(2**64 - 8))
     model.save(tmp_path / "m")
     assert load_model(tmp_path / "m").observation_names == model.observation_names
@@ -112,16 +129,13 @@ def test_whole_numbers_above_2_to_the_63_are_stored(tmp_path):
 
 
 @pytest.mark.parametrize("error", [FaultError, Kill])
-@pytest.mark.parametrize("before", ["nothing", "a model", "a model of 0.1"])
+@pytest.mark.parametrize("before", ["nothing", "a model"])
 def test_every_interrupted_save_leaves_the_old_model_or_the_new(tmp_path, error, before):
-    """In version 0.1 there was a moment between two renames with no model at all."""
     seen = set()
     for at in range(1, 60):
         folder = tmp_path / str(at)
         if before != "nothing":
             old().save(folder)
-            if before == "a model of 0.1":
-                edit(folder)
         with interrupted(at, error) as calls:
             try:
                 new().save(folder)
@@ -165,47 +179,55 @@ def test_what_cannot_be_saved_is_kept_elsewhere(tmp_path, monkeypatch):
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):
-    """Version 0.1 did not notice 28% of flipped bits in its Parquet tables."""
     new().save(tmp_path / "m")
     rng = np.random.default_rng(0)
-    for name in OURS:
-        path = tmp_path / "m" / name
-        content = path.read_bytes()
-        for bit in rng.integers(0, 8 * len(content), 60):
-            damaged = bytearray(content)
-            damaged[bit // 8] ^= 1 << bit % 8
-            path.write_bytes(damaged)
-            with pytest.raises(StorageError):
-                load_model(tmp_path / "m")
-        path.write_bytes(content)
+    path = tmp_path / "m" / "model.npz"
+    content = path.read_bytes()
+    for bit in rng.integers(0, 8 * len(content), 240):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError):
+            load_model(tmp_path / "m")
+    path.write_bytes(content)
     assert text(tmp_path / "m") == str(new())
 
 
-def test_a_model_of_version_0_1_is_read_and_called_unverified(tmp_path):
-    new().save(tmp_path / "m")
-    assert load_model(tmp_path / "m").verified
-    edit(tmp_path / "m")
-    read = load_model(tmp_path / "m")
-    assert not read.verified
-    assert "not verified" in str(read)
-    assert read.counts == new().counts
-    read.save(tmp_path / "m")
-    assert load_model(tmp_path / "m").verified
+def test_a_model_of_version_0_2_is_refused_with_one_line(tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(StorageError, match=r"made by romdp 0\.2 or before; run it again"):
+        load_model(tmp_path)
+    assert files.is_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda i: f"page {i}",
+        lambda i: i / 7,
+        lambda i: f"page {i}".encode(),
+        lambda i: datetime.date(2020, 1, 1 + i),
+        lambda i: datetime.datetime(2020, 1, 1 + i, tzinfo=datetime.UTC),
+        lambda i: datetime.timedelta(hours=i),
+        lambda i: Decimal(i) / 4,
+    ],
+)
+def test_names_of_any_type_come_back(tmp_path, kind):
+    names = tuple(kind(i) for i in range(8))
+    replace(old(), observation_names=names).save(tmp_path / "m")
+    assert load_model(tmp_path / "m").observation_names == names
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        *({name: "left out"} for name in ("reward_range", "confidence", "columns", "held_out")),
+        *({name: None} for name in ("reward_range", "confidence", "columns", "held_out", "visits")),
         {"reward_range": [0]},
-        {"reward_range": [1, 0]},
-        {"reward_range": [0, 1e309]},
         {"reward_range": "ab"},
         {"delta": "0.05"},
-        {"delta": 0},
-        {"rare": -1},
-        {"n_rows": 10**30},
-        {"n_episodes": None},
+        {"rare": 1.5},
+        {"n_rows": True},
+        {"n_episodes": "3"},
         {"confidence": {"scale": 1.0, "constants": "mine", "reward_states": "groups"}},
         {"confidence": {"scale": -1, "constants": "paper", "reward_states": "groups"}},
         {"columns": ["page"]},
@@ -213,58 +235,34 @@ def test_a_model_of_version_0_1_is_read_and_called_unverified(tmp_path):
         {"held_out": {"n_episodes": 3}},
         {"held_out": []},
         {"settings": 1},
+        {"harm": "small"},
+        {"labels": np.zeros(7, np.int64)},
+        {"labels": np.full(8, -2)},
+        {"labels": np.arange(8)},
+        {"labels": np.zeros(8)},
+        {"visits": np.full(8, -1)},
+        {"visits": np.zeros((8, 1), np.int64)},
+        {"certainty": np.full(8, 1.5)},
+        {"starts": np.zeros(4, np.int64)},
+        {"policy": np.full((3, 2), 2.0)},
+        {"policy": np.full((3, 3), 0.5)},
+        {"counts_visits": np.zeros((4, 2), np.int64)},
+        {"counts_transitions": np.zeros((3, 2, 4), np.int64)},
+        {"observation_names": np.zeros(9, np.uint8)},
+        {"action_names": files._pack_names(("go", "go"))},
+        {"action_names": files._pack_names(("go", None))},
+        {"action_names": files._pack_names(("go",))},
     ],
-    ids=str,
+    ids=lambda changes: f"{next(iter(changes))}",
 )
-def test_damaged_facts_are_named(tmp_path, changes):
-    """Version 0.1 ended in tracebacks, here or later, or used what it had read."""
+def test_damaged_content_is_named_although_its_checksum_fits(tmp_path, changes):
     new().save(tmp_path / "m")
     edit(tmp_path / "m", **changes)
     with pytest.raises(StorageError, match="damaged"):
         load_model(tmp_path / "m")
 
 
-def change_observations(folder, change):
-    path = folder / "observations.parquet"
-    columns = pa.parquet.read_table(path).to_pydict()
-    pa.parquet.write_table(pa.table(change(columns)), path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda c: {name: values for name, values in c.items() if name != "state"},
-        lambda c: {name: values[:0] for name, values in c.items()},
-        lambda c: {name: values[:-1] for name, values in c.items()},
-        lambda c: {**c, "state": [x + 1 for x in c["state"]]},
-        lambda c: {**c, "state": [-2] * 8},
-        lambda c: {**c, "state": [float(x) for x in c["state"]]},
-        lambda c: {**c, "visits": [-1] * 8},
-        lambda c: {**c, "visits": [None, *c["visits"][1:]]},
-        lambda c: {**c, "certainty": [1.5] * 8},
-        lambda c: {**c, "log_odds": ["x"] * 8},
-        lambda c: {**c, "observation": ["a"] * 8},
-        lambda c: {**c, "observation": [None, *c["observation"][1:]]},
-    ],
-)
-def test_damaged_tables_are_named(tmp_path, change):
-    new().save(tmp_path / "m")
-    edit(tmp_path / "m")
-    change_observations(tmp_path / "m", change)
-    with pytest.raises(StorageError, match="damaged"):
-        load_model(tmp_path / "m")
-
-
-def test_a_fifo_in_the_place_of_a_table_does_not_block(tmp_path):
-    new().save(tmp_path / "m")
-    edit(tmp_path / "m")
-    for name in ("counts.npz", "actions.parquet"):
-        shutil.copy(tmp_path / "m" / name, tmp_path / "kept")
-        (tmp_path / "m" / name).unlink()
-        os.mkfifo(tmp_path / "m" / name)
-        with pytest.raises(StorageError, match="it is a FIFO"):
-            load_model(tmp_path / "m")
-        (tmp_path / "m" / name).unlink()
-        shutil.move(tmp_path / "kept", tmp_path / "m" / name)
-    assert issubclass(StorageError, ROMDPError)
-    assert files.is_model(tmp_path / "m")
+def test_a_fifo_in_the_place_of_the_file_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "model.npz")
+    with pytest.raises(StorageError, match="it is a FIFO"):
+        load_model(tmp_path)

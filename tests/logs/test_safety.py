@@ -59,8 +59,7 @@ def test_act_follows_the_safe_policy():
     assert np.abs(share - wanted).max() < 0.1  # four standard errors of 400 draws
     likely = model.safe_policy.argmax(axis=1)[model.predict(places)]
     np.testing.assert_array_equal(model.act(places), likely)
-    with pytest.warns(DeprecationWarning, match="pass unknown by its name"):
-        assert model.act([99], "mark").tolist() == [None]
+    assert model.act([99], unknown="mark").tolist() == [None]
 
 
 def test_too_few_rows_are_called_that():

@@ -267,8 +267,6 @@ def apply_command(
     with _Progress(quiet) as progress:
         applied = apply_model(model, files, out, observation, progress=progress)
     typer.echo(f"wrote {out}: {applied.describe()}")
-    if not model.verified:
-        typer.echo(f"romdp: {directory} carries no checksums, so it is not verified", err=True)
 
 
 def evaluate_command(

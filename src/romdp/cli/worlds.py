@@ -147,15 +147,12 @@ def inspect(
     delta: Annotated[float, typer.Option(help="Probability that the bounds fail.")] = 0.05,
 ) -> None:
     """Say what is known exactly about a world: gain, policy, assumptions, the paper's bounds."""
-    from romdp.core.storage import is_sealed
     from romdp.core.validation import whole_number
     from romdp.exact.romdp import as_romdp
     from romdp.theory import bounds, lower_bound
     from romdp.worlds.catalogue import load_world
 
     world = as_romdp(load_world(path))
-    if not is_sealed(path):
-        typer.echo(f"romdp: {one_line(path)} carries no checksum, so it is not verified", err=True)
     facts = world.assumptions()
     n_steps = whole_number(steps, "steps", 1)
     theory = None if brief else bounds(world, delta, n_steps)

@@ -1,29 +1,28 @@
-"""Files that are written completely or not at all: arrays and JSON, no pickle, with versions.
+"""Files that are written completely or not at all: sealed arrays and JSON, no pickle.
 
 A lock keeps two processes from working on one file or directory.
 
 What is written is flushed to the disk before it gets its name, and so is the directory that holds
-it: after a power cut there is the old file or the new one. Files carry a checksum of their content.
+it: after a power cut there is the old file or the new one.
+
+A sealed file holds one thing: arrays, and facts as JSON. It is an ``.npz`` archive whose comment
+is the SHA-256 of all bytes before it. What fits its seal is trusted, but for what compiled code
+relies on: types, shapes and ranges, which a `romdp.core.formats.Format` declares.
 """
 
 import hashlib
 import json
-import math
 import os
+import re
 import secrets
 import stat
-import struct
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from romdp.core.errors import (
@@ -34,17 +33,13 @@ from romdp.core.errors import (
     WriteError,
 )
 
-_HEADER = "romdp"  # the entry of an .npz file that says what it is
-_CHECKSUM = "sha256"
-_PIECE = 2**20  # bytes that are read at once
+OLD = "was made by romdp 0.2 or before; run it again"
+"""Why a file of an older version is refused."""
 
-# What zipfile and numpy raise on damaged bytes; RuntimeError: a flipped bit says "encrypted", or
-# JSON that is nested too deeply.
-_DAMAGE: tuple[type[Exception], ...] = (
-    *(ValueError, LookupError, TypeError, EOFError, RuntimeError, MemoryError, SyntaxError),
-    *(ArithmeticError, AttributeError, zipfile.BadZipFile, zlib.error),
-    *(struct.error, tokenize.TokenError),
-)
+_HEADER = "romdp"  # the first entry of a sealed file says what it is
+_SEAL = 64  # the digits of a SHA-256
+_UNSEALED = b"PK\5\6", b"\0\0"  # the ends of the last 22 bytes of an archive without a comment
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.tmp")
 
 _Model = TypeVar("_Model")
 
@@ -125,7 +120,7 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             if not stat.S_ISREG(mode := target.lstat().st_mode):
                 raise OSError(f"it is {_kind_of(mode)}")
-        with open(temporary, "xb") as file:
+        with open(temporary, "x+b") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -149,6 +144,15 @@ def write_bytes(path: PathLike, content: bytes) -> None:
 def _remove(path: Path) -> None:
     with suppress(OSError):  # it may never have been made; what went wrong first is what counts
         path.unlink()
+
+
+def delete_leftovers(folder: Path, names: Iterable[str]) -> None:
+    """Delete what killed processes left of files of these names; nobody may be writing them."""
+    wanted = set(names)
+    for path in folder.iterdir():
+        found = _TEMPORARY.fullmatch(path.name)
+        if found and found["name"] in wanted and path.is_file() and not path.is_symlink():
+            _remove(path)
 
 
 def sync_directory(path: PathLike) -> None:
@@ -209,20 +213,6 @@ def locked(path: Path, busy: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def locked_directory(path: Path, *, exclusive: bool) -> Iterator[None]:
-    """Wait for a directory and hold it while the context lasts, alone if ``exclusive``."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with suppress(ImportError, OSError):  # where locks are not known, nothing is locked
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
@@ -247,12 +237,6 @@ def _hold(descriptor: int, busy: str, path: Path) -> bool:
         return True
 
 
-def file_checksum(path: PathLike) -> str:
-    """Return the SHA-256 of a file."""
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def write_json(path: PathLike, content: Any) -> None:
     """Write JSON that a person can read; not-a-number and infinity are refused."""
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
@@ -273,28 +257,6 @@ def read_json(path: PathLike) -> Any:
         raise StorageError(f"{path} is damaged: it is not JSON ({error})") from error
 
 
-def write_sealed(path: PathLike, content: Mapping[str, Any]) -> None:
-    """Write a JSON object together with its checksum."""
-    write_json(path, {**content, _CHECKSUM: _json_checksum(content)})
-
-
-def unseal(content: Mapping[str, Any], path: PathLike) -> tuple[dict[str, Any], bool]:
-    """Take the checksum out of what `write_sealed` wrote.
-
-    Returns the content, and whether there was a checksum; one that does not fit is an error.
-    """
-    plain = {key: value for key, value in content.items() if key != _CHECKSUM}
-    if _CHECKSUM in content and content[_CHECKSUM] != _json_checksum(plain):
-        raise StorageError(f"{path} is damaged or was edited: its checksum does not fit")
-    return plain, _CHECKSUM in content
-
-
-def _json_checksum(content: Mapping[str, Any]) -> str:
-    as_read = json.loads(json.dumps(content))  # keys that are numbers become text, and sort so
-    text = json.dumps(as_read, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def write_arrays(
     path: PathLike,
     kind: str,
@@ -302,34 +264,23 @@ def write_arrays(
     arrays: Arrays,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write arrays and JSON-able facts to one ``.npz`` file that names its kind and version."""
-    plain = {name: np.asanyarray(array) for name, array in arrays.items()}
-    content = {"kind": kind, "version": version, "facts": dict(facts or {})}
-    header = json.dumps({**content, _CHECKSUM: _checksum(content, plain)})
-    members: dict[str, Any] = {_HEADER: np.frombuffer(header.encode(), np.uint8), **plain}
-    write_atomic(path, lambda file: np.savez(file, **members))
+    """Write arrays and JSON-able facts to one sealed file that names its kind and version."""
+    header = json.dumps({"kind": kind, "version": version, "facts": dict(facts or {})})
+    members: dict[str, Any] = {_HEADER: np.frombuffer(header.encode(), np.uint8), **arrays}
 
+    def write(file: IO[bytes]) -> None:
+        np.savez(file, **members)
+        file.seek(-2, os.SEEK_END)
+        file.write(_SEAL.to_bytes(2, "little"))  # so long is the comment of the archive
+        file.seek(0)
+        file.write(hashlib.file_digest(file, "sha256").hexdigest().encode())  # type: ignore[arg-type]
 
-def _checksum(content: Mapping[str, Any], arrays: Arrays) -> str:
-    """Hash everything that an .npz file holds: kind, version, facts, names and arrays."""
-    digest = hashlib.sha256(_json_checksum(content).encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+    write_atomic(path, write)
 
 
 def read_kind(path: PathLike) -> str:
-    """Say what kind of thing a file of `write_arrays` holds."""
-    header, _ = _read(path, header_only=True)
-    kind: str = header["kind"]
-    return kind
-
-
-def is_sealed(path: PathLike) -> bool:
-    """Say whether an .npz file carries a checksum; those written by version 0.1 do not."""
-    return _CHECKSUM in _read(path, header_only=True)[0]
+    """Say what kind of thing a sealed file holds."""
+    return str(_read(path)[0]["kind"])
 
 
 def read_arrays(
@@ -337,85 +288,48 @@ def read_arrays(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_arrays` wrote; a foreign, damaged or newer file is a clear error."""
     header, arrays = _read(path)
-    if header["kind"] != kind:
-        raise StorageError(f"{path} holds a {header['kind']}, not a {kind}")
-    if header["version"] != version:
-        raise StorageError(
-            f"{path} has format version {header['version']}; this romdp reads version {version}"
-        )
-    stored = header.pop(_CHECKSUM, None)
-    if stored is not None and stored != _checksum(header, arrays):
-        raise StorageError(f"{path} is damaged or was edited: its checksum does not fit")
-    return arrays, header["facts"]
+    with reading(path):
+        if header["kind"] != kind:
+            raise StorageError(f"{path} holds a {header['kind']}, not a {kind}")
+        if header["version"] != version:
+            raise StorageError(
+                f"{path} has format version {header['version']}; this romdp reads version {version}"
+            )
+        return arrays, dict(header["facts"])
 
 
-def _read(
-    path: PathLike, header_only: bool = False
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read the header of an .npz file and, unless told otherwise, its arrays."""
+def _read(path: PathLike) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read the header and the arrays of a sealed file."""
     with open_regular(path) as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                members = _members(archive, os.fstat(file.fileno()).st_size)
-                if _HEADER not in members:
-                    raise StorageError(f"{path} is not a file of romdp")
-                header = json.loads(_array(archive, members.pop(_HEADER)).tobytes())
-                wanted = {} if header_only else members
-                arrays = {name: _array(archive, member) for name, member in wanted.items()}
-        except StorageError:
-            raise
-        except _DAMAGE as error:
-            raise StorageError(f"{path} is damaged or not a file of romdp") from error
-    needed = {"kind": str, "version": int, "facts": dict}
-    if not isinstance(header, dict) or any(
-        not isinstance(header.get(name), of) for name, of in needed.items()
-    ):
+        content = file.read()
+    if hashlib.sha256(memoryview(content)[:-_SEAL]).hexdigest().encode() != content[-_SEAL:]:
+        if content[30:].startswith(b"romdp.npy"):  # the name of the first entry
+            old = (content[-22:-18], content[-2:]) == _UNSEALED
+            edited = "is damaged or was edited: its checksum does not fit"
+            raise StorageError(f"{path} {OLD if old else edited}")
         raise StorageError(f"{path} is damaged or not a file of romdp")
-    return header, arrays
+    with reading(path), np.load(BytesIO(content), allow_pickle=False) as archive:
+        header = json.loads(archive[_HEADER].tobytes())
+        return header, {name: archive[name] for name in archive.files if name != _HEADER}
 
 
-def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """List the arrays of an archive, none of which may be larger than the file itself.
-
-    romdp stores arrays as they are. A compressed member, or members that share their bytes, could
-    unpack to any size.
-    """
-    found = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-    if len(found) != len(archive.infolist()):
-        raise ValueError("two members have the same name")
-    if any(info.compress_type != zipfile.ZIP_STORED for info in found.values()):
-        raise ValueError("a member is compressed")
-    if sum(info.file_size for info in found.values()) > size:
-        raise ValueError("the members are larger than the file")
-    return found
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Read one array after checking that its header promises as much as there is."""
-    with archive.open(member) as file:
-        read_header = {
-            (1, 0): npy.read_array_header_1_0,
-            (2, 0): npy.read_array_header_2_0,
-        }[npy.read_magic(file)]
-        shape, by_columns, dtype = read_header(file)
-        if dtype.hasobject or min(shape, default=0) < 0:
-            raise ValueError("not an array of plain numbers")
-        size = member.file_size - file.tell()
-        if math.prod(shape) * dtype.itemsize != size:
-            raise ValueError("the size of an array is not what its header says")
-        content, filled = bytearray(size), 0
-        while piece := file.read(_PIECE):
-            content[filled : filled + len(piece)] = piece
-            filled += len(piece)
-        if filled != size:
-            raise ValueError("an array ends early")
-    return np.ndarray(shape, dtype, content, order="F" if by_columns else "C")
+@contextmanager
+def reading(path: PathLike) -> Iterator[None]:
+    """Turn whatever goes wrong while stored content is put together into a `StorageError`."""
+    try:
+        yield
+    except MisuseError:
+        raise
+    except StorageError as error:
+        known = str(error).startswith(os.fspath(path))
+        raise StorageError(f"{error}" if known else f"{path}: {error}") from error
+    except Exception as error:
+        what = str(error) or type(error).__name__
+        raise StorageError(f"{path} is damaged: {what}") from error
 
 
 def read_model(path: PathLike, kind: str, version: int, build: Callable[..., _Model]) -> _Model:
     """Read arrays and facts and build an object of them; what it refuses is a damaged file."""
     arrays, facts = read_arrays(path, kind, version)
-    try:
+    with reading(path):
         return build(**arrays, **facts)
-    except (TypeError, ROMDPError) as error:
-        raise StorageError(f"{path} is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""Arrays read from a file, treated as hostile: nothing compiled sees one that was not checked."""
+"""Arrays taken from a file one by one, where no `romdp.core.formats.Format` is declared yet."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from romdp.core.errors import StorageError
-
-_LOW, _HIGH = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+from romdp.core.formats import Field
 
 
 class Stored:
@@ -42,51 +41,41 @@ class Stored:
         """Raise an error that says what is damaged."""
         raise StorageError(f"{self._what} is damaged: {reason}")
 
+    def _take(self, name: str, field: Field) -> NDArray[Any]:
+        if name not in self._arrays:
+            self.refuse(f"{name} is missing")
+        self._taken.add(name)
+        try:
+            return field.check(name, self._arrays[name], {})
+        except ValueError as error:
+            self.refuse(str(error))
+
     def take(
         self, name: str, shape: tuple[int | None, ...], dtype: DTypeLike = np.int64
     ) -> NDArray[Any]:
         """Return a copy of an array of this shape and dtype; None is an axis of any length."""
-        if name not in self._arrays:
-            self.refuse(f"{name} is missing")
-        self._taken.add(name)
-        array = self._arrays[name]
-        if array.dtype != np.dtype(dtype):
-            self.refuse(f"{name} holds {array.dtype} entries; they must be {np.dtype(dtype)}")
-        same = len(array.shape) == len(shape) and all(
-            wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
-        )
-        if not same:
-            self.refuse(f"{name} has shape {array.shape}; it must be {shape}")
-        return np.array(array, order="C")
+        return self._take(name, Field(dtype, shape))
 
     def whole(
         self,
         name: str,
         shape: tuple[int | None, ...] = (),
-        low: int = _LOW,
-        high: int = _HIGH,
+        low: int | None = None,
+        high: int | None = None,
         dtype: DTypeLike = np.int64,
     ) -> NDArray[Any]:
         """Return a copy of whole numbers from ``low`` to ``high``."""
-        array = self.take(name, shape, dtype)
-        if array.size:
-            for extreme in (int(array.min()), int(array.max())):
-                if not low <= extreme <= high:
-                    self.refuse(f"{name} holds {extreme}; it must lie in [{low}, {high}]")
-        return array
+        return self._take(name, Field(dtype, shape, low, high))
 
-    def number(self, name: str, low: int = _LOW, high: int = _HIGH) -> int:
+    def number(self, name: str, low: int | None = None, high: int | None = None) -> int:
         """Return a single whole number."""
         return int(self.whole(name, (), low, high))
 
     def real(
-        self, name: str, shape: tuple[int | None, ...] = (), low: float = -np.inf
+        self, name: str, shape: tuple[int | None, ...] = (), low: float | None = None
     ) -> NDArray[np.float64]:
         """Return a copy of finite numbers, none below ``low``."""
-        array = self.take(name, shape, np.float64)
-        if not np.isfinite(array).all() or (array < low).any():
-            self.refuse(f"{name} must hold finite numbers" + f" >= {low:g}" * (low > -np.inf))
-        return array
+        return self._take(name, Field(np.float64, shape, low, finite=True))
 
     def part(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return the arrays whose names begin with ``prefix``, without it, still unchecked."""
@@ -96,5 +85,5 @@ class Stored:
 
     def finish(self) -> None:
         """Refuse arrays that nobody has taken."""
-        if strange := sorted(set(self._arrays) - self._taken):
-            self.refuse(f"{strange[0]} does not belong there")
+        for strange in sorted(set(self._arrays) - self._taken):
+            self.refuse(f"{strange} does not belong there")

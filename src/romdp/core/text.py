@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 UNKNOWN = "-"
@@ -101,13 +102,13 @@ def plain(
 ) -> Any:
     """Turn a value into what strict JSON can hold.
 
-    Arrays become lists, tuples too; keys become text.
+    Arrays become lists, tuples too; dataclasses become objects, and keys text.
 
     Parameters
     ----------
     value
-        Numbers, text, arrays, mappings and sequences of these. An object with a method
-        ``to_json`` is asked.
+        Numbers, text, arrays, mappings, dataclasses and sequences of these. An object with a
+        method ``to_json`` is asked.
     unknown
         What to write for a float that is infinite or not a number; by default null.
     digits
@@ -130,6 +131,9 @@ def plain(
         return [plain(item, unknown, digits) for item in value]
     if hasattr(value, "to_json"):
         return value.to_json()
+    if is_dataclass(value):
+        named = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+        return plain(named, unknown, digits)
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy
         return plain(value.tolist(), unknown, digits)
     return value

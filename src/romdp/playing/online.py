@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent
 from romdp.core.description import describe, fingerprint
-from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.randomness import Seed, seed_sequence
-from romdp.core.schema import anything, check, listed, mapped, number, record, text
-from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.stored import Stored
 from romdp.core.validation import flag
 from romdp.data.partition import Partition
@@ -27,17 +26,6 @@ from romdp.playing.vectors import VectorState, start_state
 
 _KIND, _VERSION = "online agent", 3
 _NONE = -1
-_FACTS = record(
-    {
-        "agent": text(),
-        "description": anything(),
-        "observations": mapped(anything()),
-        "actions": mapped(anything()),
-        "streams": listed(anything()),
-        "seed": listed(anything(), 2),
-        "reward_range": listed(number(), 2),
-    }
-)
 
 
 class _Turn:
@@ -312,18 +300,15 @@ class Online:
             clusterer of yours. If given, it must be the agent that was saved.
         """
         arrays, facts = read_arrays(path, _KIND, _VERSION)
-        facts = check(facts, _FACTS, path)
-        try:
+        with reading(path):
             if agent is None:
                 agent = _described(facts)
             if facts["agent"] != fingerprint(agent):
-                raise InvalidInputError(
+                raise StorageError(
                     f"it holds the state of another agent than {agent.name!r}; pass the agent "
                     "that was saved, with the same settings"
                 )
             return cls._restored(agent, facts, Stored(arrays, "the saved agent"))
-        except (ROMDPError, LookupError, TypeError, ValueError, MemoryError) as error:
-            raise StorageError(f"{path}: {error}") from error
 
     @classmethod
     def _restored(cls, agent: Agent, facts: dict[str, Any], stored: Stored) -> Self:
@@ -388,7 +373,7 @@ class Online:
 
 def _described(facts: dict[str, Any]) -> Agent:
     if facts["description"] is None:
-        raise InvalidInputError(
+        raise StorageError(
             "the saved agent has parts that are not romdp's own, so the file cannot describe it; "
             "pass the agent: Online.load(path, agent)"
         )

@@ -8,25 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentState
-from romdp.core.errors import ROMDPError, StorageError
 from romdp.core.html import html_table
-from romdp.core.schema import anything as any_json
-from romdp.core.schema import check, mapped, record, text
-from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.stored import Stored
 from romdp.core.validation import freeze, whole_number
 from romdp.playing.spaces import Codes, Numbering, Numbers, codes_from
 
 _KIND, _VERSION = "policy", 1
 _MOST_ACTIONS = 20  # in a notebook
-_FACTS = record(
-    {
-        "agent": text(),
-        "objective": text(),
-        "observations": mapped(any_json()),
-        "actions": mapped(any_json()),
-    }
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +162,9 @@ class Policy:
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """Read a policy that `Policy.save` wrote; a damaged or foreign file is a `StorageError`."""
-    arrays, found = read_arrays(path, _KIND, _VERSION)
-    facts = check(found, _FACTS, path)
+    arrays, facts = read_arrays(path, _KIND, _VERSION)
     stored = Stored(arrays, "the policy")
-    try:
+    with reading(path):
         observations = codes_from(facts["observations"], "observation")
         observations.restore(stored.part("codes_"))
         actions = codes_from(facts["actions"], "action")
@@ -190,18 +178,16 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
             groups = stored.whole("groups", (observations.size,), -1, stages.shape[1] - 1)
             staged = {"stages": freeze(stages), "groups": freeze(groups)}
         stored.finish()
-    except (ROMDPError, MemoryError) as error:
-        raise StorageError(f"{path} is damaged: {error}") from error
-    return Policy(
-        freeze(table),
-        freeze(values),
-        default,
-        facts["agent"],
-        facts["objective"],
-        observations,
-        actions,  # names are observations only
-        **staged,
-    )
+        return Policy(
+            freeze(table),
+            freeze(values),
+            default,
+            facts["agent"],
+            facts["objective"],
+            observations,
+            actions,  # names are observations only
+            **staged,
+        )
 
 
 def policy_of(

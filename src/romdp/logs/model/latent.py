@@ -1,7 +1,6 @@
 """`LatentModel`: the few hidden states behind the observations of a log, and what to do in them."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -75,8 +74,6 @@ class LatentModel:
     decoder : StateDecoder or None
         For vectors: from a vector to its hidden state. ``observation_names`` are then numbers of
         states.
-    verified : bool
-        False for a model that was read from files without checksums, as romdp 0.1 wrote them.
     objective : str or float
         What ``safe_policy`` and ``value_lower`` are about: "average", "episodic" or a discount.
     safety : Safety, or a function that returns it, or None
@@ -103,7 +100,6 @@ class LatentModel:
     columns: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     decoder: StateDecoder | None = None
-    verified: bool = True
     objective: str | float = "average"
     safety: Safety | Callable[[], Safety] | None = None
 
@@ -331,13 +327,6 @@ class LatentModel:
         -------
         The action's name, or an array of names (of int64 if all are whole numbers, else of object).
         """
-        if isinstance(seed, str):
-            warnings.warn(
-                "pass unknown by its name; the second argument of act is the seed",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            seed, unknown = None, seed
         names, single = self._names(observations)
         states = self.states_of(names, unknown)
         if seed is None:

@@ -52,8 +52,6 @@ def _remarks(model: "LatentModel") -> list[str]:
     lines += [f"NO  {note}" for note in (model.decoder.notes if model.decoder else ())]
     if model.held_out is not None:
         lines += [f"?   {note}" for note in model.held_out.notes]
-    if not model.verified:
-        lines.append("?   the files of this model are not verified: they carry no checksums")
     return lines
 
 
