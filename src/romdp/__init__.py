@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from romdp.exact.mdp import MDP as MDP
     from romdp.exact.objectives import Objective as Objective
     from romdp.exact.romdp import ROMDP as ROMDP
-    from romdp.experiments.tables import load_runs as load_runs
+    from romdp.experiments.directory import load_runs as load_runs
     from romdp.logs import HiddenStates as HiddenStates
     from romdp.logs import apply_model as apply_model
     from romdp.logs import evaluate as evaluate

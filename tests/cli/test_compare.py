@@ -8,6 +8,7 @@ import time
 
 import pytest
 from cluster_cases import cluster
+from stored_runs import execute, tables
 from typer.testing import CliRunner
 
 import romdp
@@ -54,10 +55,6 @@ def command(*arguments):
     return process.returncode, output, errors
 
 
-def tables(path):
-    return {file.name: file.read_bytes() for file in (path / "tables").iterdir()}
-
-
 def without_interruption(path):
     """Return the tables of the same experiment, done here in one go."""
     target = path / "reference"
@@ -76,7 +73,7 @@ def test_compare_writes_the_directory_and_prints_the_summary(tmp_path):
     content = json.loads((tmp_path / "x" / "experiment.json").read_text())
     assert content["observations"] == [6, 9]
     assert content["steps"] == 2000
-    assert len(tables(tmp_path / "x")) == 3
+    assert len(tables(tmp_path / "x")) == 8
     again = run("resume", tmp_path / "x", "--quiet")
     assert (again.exit_code, again.stderr) == (0, "")
     assert again.stdout == result.stdout
@@ -86,7 +83,7 @@ def test_compare_writes_the_directory_and_prints_the_summary(tmp_path):
 def test_every_option_arrives(tmp_path):
     world = tmp_path / "w.npz"
     romdp.worlds.river_swim(3, 6).save(world)
-    more = ["--constants", "jaksch", "--delta", 0.2, "--unknown-states", "--factor", 0.7]
+    more = ["--sets", "jaksch", "--delta", 0.2, "--unknown-states", "--factor", 0.7]
     more += ["--constant", 3, "--seed", 9, "--objective", "0.9", "--quiet"]
     result = run(
         *("compare", "--world", world, "--world", "grid", "--steps", 10, "--seeds", 1),
@@ -99,8 +96,7 @@ def test_every_option_arrives(tmp_path):
     assert experiment.seed == 9
     assert experiment.settings.to_dict() == {
         "scale": None,
-        "sets": None,
-        "constants": "jaksch",
+        "sets": "jaksch",
         "delta": 0.2,
         "unknown_states": True,
         "factor": 0.7,
@@ -164,7 +160,7 @@ scale = 0.2
         (("--scale", "nan"), "scale is nan"),
         (("--scale", "-1"), "scale is -1"),
         (("--delta", "0"), "delta is 0"),
-        (("--constants", "papers"), "did you mean 'paper'"),
+        (("--sets", "papers"), "did you mean 'paper'"),
         (("--observations", "10,x"), "--observations is 'x'"),
         (("--observations", "3"), "fewer than the 5 hidden states"),
         (("--world", "random-romd"), "did you mean 'random-romdp'"),
@@ -251,8 +247,7 @@ def test_report_names_what_does_not_match_and_resume_repeats_it(tmp_path):
     result = run("report", path)
     assert (result.exit_code, result.stdout) == (0, f"wrote {path / 'report.html'}\n")
     before = tables(path)
-    with RunDirectory.open(path).index(writing=True) as index:
-        index._connection.execute("UPDATE runs SET regret = 0 WHERE number = 1")
+    execute(path, "UPDATE runs SET facts = replace(facts, 'regret', 'regrets') WHERE number = 1")
     result = run("report", path)
     assert result.exit_code == 1
     assert "oracle-random-romdp-Y6-s0 is damaged and left out" in result.stderr

@@ -1,10 +1,10 @@
 import json
 import os
-import sqlite3
 import threading
 
 import pytest
-from experiment_cases import fail, lose, small, tables
+from experiment_cases import small
+from stored_runs import execute, fail, lose
 
 import romdp
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
@@ -107,14 +107,15 @@ def test_a_directory_that_cannot_be_made(tmp_path, monkeypatch):
         ("[]", "not a file of romdp"),
         ('{"a": 1}', "not a file of romdp"),
         ('{"kind": "other"}', "holds a other"),
-        ('{"kind": "romdp experiment", "version": 2}', "version 2"),
-        ('{"kind": "romdp experiment", "version": 1, "steps": 0}', "steps is 0"),
-        ('{"kind": "romdp experiment", "version": 1, "seeds": 1e9}', "seeds is 1000000000"),
-        ('{"kind": "romdp experiment", "version": 1, "seeds": 1e6}', "more than 1,000,000"),
-        ('{"kind": "romdp experiment", "version": 1, "worlds": [{"name": 3}]}', "name of a world"),
-        ('{"kind": "romdp experiment", "version": 1, "agents": {}}', "agents is"),
-        ('{"kind": "romdp experiment", "version": 1, "agents": [3]}', "agent is 3"),
-        ('{"kind": "romdp experiment", "version": 1, "observations": ["x"]}', "observations is"),
+        ('{"kind": "romdp experiment", "version": 1}', "made by romdp 0.2 or before; run it again"),
+        ('{"kind": "romdp experiment", "version": 3}', "version 3"),
+        ('{"kind": "romdp experiment", "version": 2, "steps": 0}', "steps is 0"),
+        ('{"kind": "romdp experiment", "version": 2, "seeds": 1e9}', "seeds is 1000000000"),
+        ('{"kind": "romdp experiment", "version": 2, "seeds": 1e6}', "more than 1,000,000"),
+        ('{"kind": "romdp experiment", "version": 2, "worlds": [{"name": 3}]}', "name of a world"),
+        ('{"kind": "romdp experiment", "version": 2, "agents": {}}', "agents is"),
+        ('{"kind": "romdp experiment", "version": 2, "agents": [3]}', "agent is 3"),
+        ('{"kind": "romdp experiment", "version": 2, "observations": ["x"]}', "observations is"),
     ],
 )
 def test_a_foreign_or_damaged_directory(tmp_path, text, message):
@@ -169,13 +170,11 @@ def test_lost_and_failed_runs_are_missing(done):
 def test_what_a_kill_left_is_deleted_and_nothing_else(done):
     first, second = done.experiment.runs
     left = [
-        done.path / "tables" / ".figures-00000-0123456789abcdef.parquet.17.0123abcd.tmp",
         done.path / "checkpoints" / f".{second.id}.npz.17.0123abcd.tmp",
         done.path / "checkpoints" / f"{first.id}.npz",
         done.path / "checkpoints" / f"{first.id}.npz.previous",
         done.path / "checkpoints" / f"{first.id}.npz.previous.tmp",
         done.path / ".summary.json.17.0123abcd.tmp",
-        done.path / "tables" / "figures-00000-0123456789abcdef.parquet",  # in the place of another
     ]
     kept = [
         done.path / "checkpoints" / f"{second.id}.npz",
@@ -183,23 +182,19 @@ def test_what_a_kill_left_is_deleted_and_nothing_else(done):
         done.path / "checkpoints" / "thesis.npz",
         done.path / "checkpoints" / ".thesis.npz.17.0123abcd.tmp",
         done.path / "checkpoints" / "notes.tmp",
-        done.path / "tables" / ".mine.tmp",
-        done.path / "tables" / "mine.parquet",
         done.path / ".mine.17.0123abcd.tmp",
     ]
-    used = [*tables(done.path)]
     for file in left + kept:
         file.touch()
-    done.delete_stale_files([second], used)
+    done.delete_stale_files([second])
     assert [file for file in left if file.exists()] == []
     assert [file for file in kept if not file.exists()] == []
 
 
-@pytest.mark.parametrize("folder", ["checkpoints", "tables"])
-def test_nothing_is_written_or_deleted_behind_a_symbolic_link(done, tmp_path, folder):
+def test_nothing_is_written_or_deleted_behind_a_symbolic_link(done, tmp_path):
     outside = tmp_path / "outside"
-    (done.path / folder).rename(outside)
-    (done.path / folder).symlink_to(outside)
+    (done.path / "checkpoints").rename(outside)
+    (done.path / "checkpoints").symlink_to(outside)
     (outside / f"{done.experiment.runs[0].id}.npz").write_bytes(b"precious")
     before = contents(outside)
     with pytest.raises(StorageError, match="symbolic link"):
@@ -207,7 +202,7 @@ def test_nothing_is_written_or_deleted_behind_a_symbolic_link(done, tmp_path, fo
     assert contents(outside) == before
 
 
-def test_an_index_that_is_a_symbolic_link_is_refused(done, tmp_path):
+def test_a_store_that_is_a_symbolic_link_is_refused(done, tmp_path):
     (done.path / "runs.sqlite").rename(tmp_path / "elsewhere")
     (done.path / "runs.sqlite").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="symbolic link"):
@@ -223,11 +218,14 @@ def test_no_two_work_in_one_directory(done):
 def test_whoever_reads_does_not_stop_the_one_who_writes(done):
     """A reader in the middle of its work sees one moment; the writer goes on."""
     first = done.experiment.runs[0]
-    with done.index(writing=True) as writing, done.index() as reading:
-        with reading._transaction("ROLLBACK") as connection:
-            connection.execute("SELECT * FROM runs").fetchone()
-            writing.store_error(0, "while somebody reads")
-        assert reading.contents().rows[0].error == "while somebody reads"
+    with done.store(writing=True) as writing, done.store() as reading:
+        query = "SELECT number, seal FROM runs"
+        before = reading._connection.execute(query).fetchall()
+        rows = reading._connection.execute(query)
+        found = [rows.fetchone()]
+        writing.put(0, {"error": "while somebody reads"}, {})
+        assert [*found, *rows] == before
+        assert reading.read().failed == {first: "while somebody reads"}
     assert done.failed == [first]
 
 
@@ -257,18 +255,17 @@ def test_an_edited_experiment_is_refused(done, change):
     assert RunDirectory.open(done.path) == done
 
 
-def test_a_lost_index_is_not_begun_anew_over_tables(done):
-    before = tables(done.path)
+def test_a_lost_store_is_begun_anew(done):
     (done.path / "runs.sqlite").unlink()
-    with pytest.raises(StorageError, match=r"runs\.sqlite is missing"):
-        RunDirectory.open(done.path)
-    assert tables(done.path) == before
+    assert done.missing == list(done.experiment.runs)
+    assert run_experiment(done) == []
+    assert done.missing == []
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"SQLite format 3\0", b"x" * 5000], ids=["empty", "head", "noise"]
 )
-def test_an_index_that_is_none(done, content):
+def test_a_store_that_is_none(done, content):
     (done.path / "runs.sqlite").write_bytes(content)
     with pytest.raises(ROMDPError, match=r"runs\.sqlite"):
         RunDirectory.open(done.path)
@@ -279,17 +276,13 @@ def test_an_index_that_is_none(done, content):
     [
         "DROP TABLE runs",
         "DROP TABLE about",
-        "DROP TABLE shards",
-        "ALTER TABLE runs DROP COLUMN regret",
+        "ALTER TABLE runs DROP COLUMN epochs",
         "DELETE FROM about",
-        "UPDATE about SET value = 'x'",
-        "UPDATE about SET value = '' WHERE name = 'runs_per_shard'",
+        "UPDATE about SET format = 'romdp runs 2'",
+        "UPDATE about SET experiment = NULL",
     ],
 )
-def test_an_index_of_another_shape_is_refused(done, statement):
-    connection = sqlite3.connect(done.path / "runs.sqlite")
-    connection.execute(statement)
-    connection.commit()
-    connection.close()
+def test_a_store_of_another_shape_is_refused(done, statement):
+    execute(done.path, statement)
     with pytest.raises(StorageError):
         run_experiment(RunDirectory.open(done.path))

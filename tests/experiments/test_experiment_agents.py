@@ -21,7 +21,7 @@ from romdp.planning.timeuniform import TimeUniform
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
 MDP = romdp.worlds.random_mdp(n_states=4, n_actions=2, seed=1)
-SETTINGS = Settings(scale=0.3, constants="jaksch", delta=0.1)
+SETTINGS = Settings(scale=0.3, sets="jaksch", delta=0.1)
 
 
 def test_the_names_are_those_of_the_contract():
@@ -131,7 +131,7 @@ def test_a_baseline_that_is_not_installed_says_what_to_install(monkeypatch):
         {"scale": -1.0},
         {"scale": float("nan")},
         {"scale": "0.1"},
-        {"constants": "papers"},
+        {"sets": "papers"},
         {"delta": 0.0},
         {"delta": 1.0},
         {"unknown_states": "yes"},
@@ -152,12 +152,12 @@ def test_settings_say_which_sets():
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_sets_hold_unless_a_scale_or_constants_are_given(name):
+def test_the_sets_hold_unless_a_scale_or_others_are_given(name):
     if not name.endswith("psrl"):
         assert make_agent(name, WORLD).planner == Optimism(TimeUniform(), 0.05)
     if not name.endswith(("psrl", "ucrl3")):
         assert make_agent(name, WORLD, Settings(scale=0.2)).planner.confidence == Hoeffding(0.2)
-        old = make_agent(name, WORLD, Settings(constants="jaksch"))
+        old = make_agent(name, WORLD, Settings(sets="jaksch"))
         assert old.planner.confidence == Hoeffding(1.0, "jaksch")
 
 
@@ -172,14 +172,12 @@ def test_sets_by_name(name):
 def test_sets_that_do_not_fit_are_refused():
     with pytest.raises(InvalidInputError, match="have no scale"):
         Settings(sets="time-uniform", scale=0.1)
-    with pytest.raises(InvalidInputError, match="give one of them"):
-        Settings(sets="bernstein", constants="jaksch")
     with pytest.raises(InvalidInputError, match="SL-UCRL has no Bernstein sets"):
         make_agent("sl-ucrl", WORLD, Settings(sets="bernstein"))
 
 
-def test_the_sets_of_version_0_1_are_still_read():
-    assert Settings(scale=1.0, constants="paper").confidence == Hoeffding()
+def test_settings_in_words():
+    assert Settings(scale=1.0).confidence == Hoeffding()
     assert str(Settings()) == "time-uniform confidence sets, delta 0.05"
     assert "'jaksch' times 0.3" in str(SETTINGS)
 

@@ -10,19 +10,19 @@ import types
 import numba
 import numpy as np
 import pytest
-from experiment_cases import small, tables
+from experiment_cases import small
+from stored_runs import tables
 
 import romdp
 from romdp.core.errors import WriteError
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.partition import Partition
 from romdp.experiments.agents import AGENTS, make_agent
-from romdp.experiments.directory import RunDirectory
+from romdp.experiments.directory import RunDirectory, load_runs
 from romdp.experiments.executors import Here, Outcome, Processes
-from romdp.experiments.index import Index
 from romdp.experiments.running import _tasks, do_task, run_experiment
 from romdp.experiments.specification import RunSpec
-from romdp.experiments.tables import load_runs, read_runs
+from romdp.experiments.store import Store
 from romdp.experiments.watching import Plain, Watcher
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 
@@ -72,11 +72,7 @@ def reference(tmp_path_factory):
 
 def test_everything_is_written_into_few_files(reference):
     names = sorted(str(file.relative_to(reference.path)) for file in reference.path.rglob("*"))
-    kinds = [name.partition("-")[0] for name in names]
-    assert kinds == [
-        *("checkpoints", "experiment.json", "runs.sqlite", "summary.json", "tables"),
-        *("tables/epochs", "tables/figures", "tables/groups"),
-    ]
+    assert names == ["checkpoints", "experiment.json", "runs.sqlite", "summary.json"]
     summary = json.loads((reference.path / "summary.json").read_text())
     assert summary["runs"]["finished"] == 8
 
@@ -137,10 +133,10 @@ def test_the_place_does_not_matter(reference, tmp_path):
 def test_another_seed_gives_other_runs_in_the_same_worlds(reference, tmp_path):
     other = new(tmp_path / "x", seed=1, seeds=1, observations=(6,))
     run_experiment(other)
-    before = {row.run: row.facts for row in read_runs(reference).rows}
-    for row in read_runs(other).rows:
-        assert row.facts["regret"] != before[row.run]["regret"]
-        assert row.facts["gain"] == before[row.run]["gain"]
+    before = reference.contents().finished
+    for run, found in other.contents().finished.items():
+        assert found.facts["regret"] != before[run].facts["regret"]
+        assert found.facts["gain"] == before[run].facts["gain"]
 
 
 def test_killed_again_and_again_the_tables_are_the_same(tmp_path, monkeypatch):
@@ -305,16 +301,13 @@ def test_a_run_that_fails_stops_no_other_and_is_tried_again(reference, tmp_path,
     assert tables(directory.path) == tables(reference.path)
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, monkeypatch, number):
+def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, monkeypatch):
     directory = new(tmp_path / "x")
-    replace, count = os.replace, [0]
+    replace = os.replace
 
     def full(source, target):
-        if str(target).endswith(".parquet"):
-            count[0] += 1
-            if count[0] == number:
-                raise OSError(errno.ENOSPC, "No space left on device")
+        if str(target).endswith("summary.json"):
+            raise OSError(errno.ENOSPC, "No space left on device")
         replace(source, target)
 
     with monkeypatch.context() as patch:
@@ -327,17 +320,17 @@ def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, m
     assert tables(directory.path) == tables(reference.path)
 
 
-def test_a_full_disk_under_the_index(reference, tmp_path, monkeypatch):
+def test_a_full_disk_under_the_store(reference, tmp_path, monkeypatch):
     directory = new(tmp_path / "x")
 
     def full(self, number, *_):
         if number == 3:
             raise WriteError("database or disk is full")
-        return store(self, number, *_)
+        return put(self, number, *_)
 
-    store = Index.store
+    put = Store.put
     with monkeypatch.context() as patch:
-        patch.setattr(Index, "store", full)
+        patch.setattr(Store, "put", full)
         with pytest.raises(WriteError):
             run_experiment(directory)
     assert len(directory.missing) == 5

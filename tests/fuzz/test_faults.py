@@ -8,12 +8,12 @@ import os
 import numpy as np
 import pytest
 from faults import FaultError, Kill, interrupted
+from stored_runs import tables
 
 import romdp
 from romdp.core.errors import ROMDPError, WriteError
 from romdp.core.storage import write_json
 from romdp.experiments import Experiment, RunDirectory, run_experiment
-from romdp.experiments.tables import read_runs
 from romdp.experiments.watching import Watcher
 from romdp.reports import write_model_page
 
@@ -74,8 +74,7 @@ def compare(folder, watcher=None):
 def contents(folder):
     """Return how many runs are finished, and the bytes of their tables."""
     summary = json.loads((folder / "summary.json").read_text())
-    files = (folder / "tables").iterdir()
-    return summary["runs"]["finished"], {path.name: path.read_bytes() for path in files}
+    return summary["runs"]["finished"], tables(folder)
 
 
 @pytest.mark.parametrize("error", [FaultError, Kill])
@@ -94,7 +93,7 @@ def test_compare_is_completed_by_resume_after_a_fault_at_any_write(tmp_path, mon
         moment["over"] = calls["n"] < moment["at"]
         done = set()
         if (folder / "runs.sqlite").exists():
-            done = {row.run for row in read_runs(RunDirectory.open(folder)).rows}
+            done = set(RunDirectory.open(folder).contents().finished)
         watcher = Finished()
         assert compare(folder, watcher) == []
         assert not done & watcher.runs

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from stored_runs import fail, lose
 
 from romdp.experiments import Experiment, RunDirectory, run_experiment
 from romdp.experiments.agents import Settings
@@ -62,11 +63,10 @@ def make_run_directory(path, **changes):
 def change_runs(path, lost=(), failed=None):
     """Take runs out of a directory, or make them runs that failed; both by name."""
     directory = RunDirectory.open(path)
-    numbers = {run.id: number for run, number in directory.numbers.items()}
-    with directory.index(writing=True) as index:
-        index.forget([numbers[name] for name in lost])
-        for name, error in (failed or {}).items():
-            index.store_error(numbers[name], error)
+    runs = {run.id: run for run in directory.experiment.runs}
+    lose(directory, *(runs[name] for name in lost))
+    for name, error in (failed or {}).items():
+        fail(directory, runs[name], error)
 
 
 BROWSER_OPTIONS = (

@@ -5,11 +5,11 @@ import shutil
 import numpy as np
 import pytest
 from report_cases import change_runs, make_run_directory
+from stored_runs import execute
 
 from romdp.core.errors import ROMDPError
 from romdp.data.partition import Partition
-from romdp.experiments.directory import RunDirectory
-from romdp.experiments.tables import load_runs
+from romdp.experiments.directory import RunDirectory, load_runs
 from romdp.reports import write_report
 from romdp.reports.reading import read_results
 
@@ -103,9 +103,9 @@ def test_no_finished_run(copy):
 
 
 def test_damaged_runs_are_left_out_and_named(copy):
-    (path,) = (copy / "tables").glob("groups-*")
-    path.write_bytes(path.read_bytes()[:-1])
-    assert "12 damaged: ucrl2-random-romdp-Y6-s0: groups-00000-" in refused(copy)
-    (path,) = (copy / "tables").glob("epochs-*")
-    shutil.rmtree(copy / "tables")
-    assert "12 damaged" in refused(copy)
+    execute(copy, "UPDATE runs SET groups = X'00' WHERE number = 0")
+    results = read_results(copy)
+    assert results.damaged == ((FIRST, "its row does not fit its checksum"),)
+    assert len(results.records) == 11
+    execute(copy, "UPDATE runs SET groups = X'00'")
+    assert f"12 damaged: {FIRST}: its row" in refused(copy)

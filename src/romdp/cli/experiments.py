@@ -131,9 +131,6 @@ def compare(
             _AGENTS,
         ),
     ] = None,
-    constants: Annotated[
-        str | None, option("--constants", "The same as --sets paper or --sets jaksch.", _AGENTS)
-    ] = None,
     unknown_states: Annotated[
         bool,
         option("--unknown-states", "Do not tell sl-ucrl the number of hidden states.", _AGENTS),
@@ -192,7 +189,6 @@ def compare(
     settings = {
         "sets": sets,
         "scale": scale,
-        "constants": constants,
         "delta": delta,
         "unknown_states": unknown_states or None,
         "factor": factor,
@@ -291,11 +287,6 @@ def report(
         return
     find_modules_here(_environments_of(path))
     results = read_results(path)
-    if not results.verified:
-        typer.echo(
-            f"romdp: {path} was written by romdp 0.1, without checksums: nothing is verified",
-            err=True,
-        )
     typer.echo(f"wrote {write_report(results, out, run or ())}")
     for name, what in results.damaged[:_MOST_NAMED]:
         typer.echo(f"romdp: {name} is damaged and left out: {what}", err=True)

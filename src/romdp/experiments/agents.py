@@ -35,9 +35,7 @@ class Settings:
         always has them), ``"paper"``, ``"jaksch"`` or ``"bernstein"``.
     scale
         Multiplies the widths of all sets but the time-uniform ones, which need none. A scale
-        without ``sets`` means the paper's sets, as in version 0.1.
-    constants
-        ``"paper"`` or ``"jaksch"``: how version 0.1 chose the sets.
+        without ``sets`` means the paper's sets.
     delta
         The chance that the truth may lie outside them.
     unknown_states
@@ -54,7 +52,6 @@ class Settings:
     """
 
     scale: float | None = None
-    constants: Literal["paper", "jaksch"] | None = None
     delta: float = 0.05
     unknown_states: bool = False
     factor: float | None = None
@@ -65,12 +62,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.sets is not None:
             choice(self.sets, "sets", SETS)
-            if self.constants is not None and self.constants != self.sets:
-                raise InvalidInputError(
-                    f"sets is {self.sets!r} and constants is {self.constants!r}; give one of them"
-                )
-        if self.constants is not None:
-            choice(self.constants, "constants", ("paper", "jaksch"))
         if self.scale is not None:
             real_number(self.scale, "scale", 0.0)
             if self.chosen_sets == "time-uniform":
@@ -91,9 +82,7 @@ class Settings:
     @property
     def chosen_sets(self) -> str:
         """The name of the confidence sets, also where ``sets`` does not say it."""
-        if self.sets is not None:
-            return self.sets
-        return self.constants or ("time-uniform" if self.scale is None else "paper")
+        return self.sets or ("time-uniform" if self.scale is None else "paper")
 
     @property
     def confidence(self) -> Hoeffding | Bernstein | TimeUniform:

@@ -1,42 +1,56 @@
 """The directory of an experiment: what is in it, what is missing, and who may write to it.
 
 experiment.json       what is compared; written first
-runs.sqlite           the index of the runs that ended, which is also the manifest; see `index`
-tables/               the tables of finished runs, joined into Parquet shards of about a thousand
+runs.sqlite           the runs that ended, with their tables; see `store`
 worlds/               copies of world files, if any
 checkpoints/ID.npz    only while a run is under way
 summary.json          final figures
 errors.txt            why runs failed, if any did
 
-Only one process writes results, and only while it holds the lock. Version 0.1 kept four files
-per run instead; such a directory can be read, see `earlier`.
+Only one process writes results, and only while it holds the lock.
 """
 
 import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, WriteError
-from romdp.core.storage import locked, open_regular, read_json, write_bytes, write_json
+from romdp.core.storage import (
+    check_directory,
+    delete_leftovers,
+    locked,
+    open_regular,
+    read_json,
+    write_bytes,
+    write_json,
+)
+from romdp.core.validation import choice
 from romdp.experiments.agents import check_installed
-from romdp.experiments.index import FILE, MOST_GROUPINGS, Contents, Index
 from romdp.experiments.specification import Experiment, RunSpec
+from romdp.experiments.store import FILE, Contents, Store
+from romdp.experiments.tables import TABLES
 from romdp.experiments.worlds import FileWorld, kept_file
+from romdp.playing.checkpoint import delete_checkpoint
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _EXPERIMENT, _SUMMARY, _ERRORS, _LOCK = "experiment.json", "summary.json", "errors.txt", ".lock"
-_TABLES, _CHECKPOINTS, _WORLDS = "tables", "checkpoints", "worlds"
-_RUNS_PER_SHARD = 1000
-_SHARD_BYTES = 2**28  # what the groupings of the runs of one shard may take in memory
-_SHARD = re.compile(r"[a-z]+-\d+-[0-9a-f]{16}\.parquet")
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.tmp")  # as `write_atomic` names them
+_CHECKPOINTS, _WORLDS = "checkpoints", "worlds"
 _MOST_ERRORS = 100  # that are written out
+_LOADED = {
+    "figures": ("step", "regret", "pseudo_regret", "n_clusters"),
+    "returns": ("step", "return", "length"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,15 +65,11 @@ class RunDirectory:
         What is compared.
     romdp
         The version of romdp that began it.
-    earlier
-        Whether version 0.1 wrote it: then it can be read, not continued, and nothing in it can
-        be verified.
     """
 
     path: Path
     experiment: Experiment
     romdp: str
-    earlier: bool = field(default=False, compare=False)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], experiment: Experiment) -> "RunDirectory":
@@ -97,7 +107,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":
-        """Open a directory that `create` began, or one that version 0.1 wrote.
+        """Open a directory that `create` began.
 
         Raises
         ------
@@ -113,20 +123,6 @@ class RunDirectory:
         content = read_json(target / _EXPERIMENT)
         if not isinstance(content, dict) or "kind" not in content:
             raise StorageError(f"{target / _EXPERIMENT} is not a file of romdp")
-        is_indexed = (target / FILE).exists()
-        if is_indexed:
-            with Index(target / FILE, ()) as index:
-                if index.about.get("experiment") != _hash(content):
-                    raise StorageError(
-                        f"{target / _EXPERIMENT} was edited after the experiment began, so it no "
-                        "longer says what its runs are. Undo the change, or begin the new "
-                        "experiment in another directory"
-                    )
-        elif any((target / _TABLES).glob("*.parquet")):
-            raise StorageError(
-                f"{target / FILE} is missing, so the tables cannot be told apart; "
-                "bring it back from a copy"
-            )
         try:
             try:
                 experiment = Experiment.from_dict(content, target)
@@ -135,13 +131,20 @@ class RunDirectory:
                 experiment = Experiment.from_dict(content)
         except ROMDPError as error:
             raise StorageError(f"{target / _EXPERIMENT}: {error}") from error
-        earlier = not is_indexed and (target / "runs").is_dir()
-        return cls(target, experiment, str(content.get("romdp", "unknown")), earlier)
+        directory = cls(target, experiment, str(content.get("romdp", "unknown")))
+        if (target / FILE).exists():  # if not, killed before there was one
+            with directory.store() as store:
+                if store.experiment() != _hash(content):
+                    raise StorageError(
+                        f"{target / _EXPERIMENT} was edited after the experiment began, so it no "
+                        "longer says what its runs are. Undo the change, or begin the new "
+                        "experiment in another directory"
+                    )
+        return directory
 
     def prepare(self) -> None:
-        """Make what is not there yet: the folders, the index, and copies of world files."""
-        for name in (_TABLES, _CHECKPOINTS):
-            _make_directory(self.path / name)
+        """Make what is not there yet: the folders, the store, and copies of world files."""
+        _make_directory(self.path / _CHECKPOINTS)
         for spec in self.experiment.worlds:
             if isinstance(spec, FileWorld):
                 copy = self.path / kept_file(spec.sha256)
@@ -150,48 +153,34 @@ class RunDirectory:
                     with open_regular(spec.file) as file:
                         write_bytes(copy, file.read())
         if not (self.path / FILE).exists():
-            content = read_json(self.path / _EXPERIMENT)
-            # A thousand, fewer in worlds with very many observations.
-            largest = max(n_observations for _, n_observations in self.experiment.cells)
-            size = max(1, min(_RUNS_PER_SHARD, _SHARD_BYTES // (4 * MOST_GROUPINGS * largest)))
-            Index.create(
-                self.path / FILE, {"experiment": _hash(content), "runs_per_shard": str(size)}
-            )
+            Store.create(self.path / FILE, _hash(read_json(self.path / _EXPERIMENT)))
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep every other process from writing to the directory."""
         busy = f"another romdp is at work in {self.path}; wait for it or stop it"
         return locked(self.path / _LOCK, busy)
 
-    def index(self, *, writing: bool = False) -> Index:
-        """Open the index, for a ``with`` statement."""
-        return Index(self.path / FILE, self.experiment.runs, writing=writing)
+    def store(self, *, writing: bool = False) -> Store:
+        """Open the store of runs, for a ``with`` statement."""
+        return Store(self.path / FILE, self.experiment.runs, writing=writing)
 
-    def contents(self) -> Contents:
-        """Read what the index says now; of a directory of version 0.1, what its files say."""
-        if self.earlier:
-            from romdp.experiments.earlier import read_contents
-
-            return read_contents(self)
-        if not (self.path / FILE).exists():  # killed before there was an index
+    def contents(self, kinds: Iterable[str] = ()) -> Contents:
+        """Read the runs that ended, with their tables of these kinds."""
+        if not (self.path / FILE).exists():
             return Contents()
-        with self.index() as index:
-            return index.contents()
+        with self.store() as store:
+            return store.read(kinds)
 
     @property
     def missing(self) -> list[RunSpec]:
         """The runs that are still to be done, those that failed among them."""
-        rows = self.contents().rows
-        return [
-            run
-            for number, run in enumerate(self.experiment.runs)
-            if number not in rows or rows[number].failed
-        ]
+        finished = self.contents().finished
+        return [run for run in self.experiment.runs if run not in finished]
 
     @property
     def failed(self) -> list[RunSpec]:
         """The runs that failed."""
-        return [row.run for row in self.contents().rows.values() if row.failed]
+        return list(self.contents().failed)
 
     @cached_property
     def numbers(self) -> dict[RunSpec, int]:
@@ -200,67 +189,42 @@ class RunDirectory:
 
     def facts(self, run: RunSpec) -> dict[str, Any]:
         """Return the facts of a finished run: final figures, wall time, versions and the like."""
-        row = self.contents().rows.get(self.numbers[run])
-        if row is None or row.failed:
+        found = self.contents().finished.get(run)
+        if found is None:
             raise StorageError(f"{self.path}: the run {run.id} is not finished")
-        return dict(row.facts)
+        return dict(found.facts)
 
     def error(self, run: RunSpec) -> str:
         """Return the traceback of a run that failed."""
-        row = self.contents().rows.get(self.numbers[run])
-        if row is None or row.error is None:
+        error = self.contents().failed.get(run)
+        if error is None:
             raise StorageError(f"{self.path}: the run {run.id} has not failed")
-        return row.error
-
-    def table_file(self, name: str) -> Path:
-        """Say where a shard is; only names that romdp itself gives are accepted."""
-        if not _SHARD.fullmatch(name):
-            raise StorageError(f"{self.path}: {name!r} is no table of romdp")
-        return self.path / _TABLES / name
+        return error
 
     def checkpoint(self, run: RunSpec) -> Path:
         """Say where a run under way is kept."""
         return self.path / _CHECKPOINTS / f"{run.id}.npz"
 
-    def delete_stale_files(self, todo: Iterable[RunSpec], shards: Collection[str]) -> None:
-        """Delete what is of no use any more: old checkpoints and shards, and half-written files.
+    def delete_stale_files(self, todo: Iterable[RunSpec]) -> None:
+        """Delete old checkpoints, all but those of the runs ``todo``, and half-written files.
 
-        A file that is not named as romdp names the files of this experiment is left alone, and
-        so is everything behind a symbolic link.
-
-        Parameters
-        ----------
-        todo
-            The runs that still need their checkpoint.
-        shards
-            The names of the shards in use.
+        A file that is not named as romdp names the files of this experiment is left alone.
         """
-        wanted = {self.checkpoint(run).name for run in todo}
-        ours = {self.checkpoint(run).name for run in self.experiment.runs}
-        for folder in (_CHECKPOINTS, _TABLES, "."):
-            for file in (self.path / folder).iterdir():
-                half = _TEMPORARY.fullmatch(file.name)
-                name = half["name"] if half else file.name
-                if folder == _CHECKPOINTS:
-                    name = name.removesuffix(".tmp").removesuffix(".previous")
-                    is_ours, used = name in ours, name in wanted
-                elif folder == _TABLES:
-                    is_ours, used = bool(_SHARD.fullmatch(name)), name in shards
-                else:
-                    is_ours, used = name in (_EXPERIMENT, FILE, _SUMMARY, _ERRORS), True
-                if is_ours and (half or not used) and file.is_file() and not file.is_symlink():
-                    _delete(file)
+        folder = self.path / _CHECKPOINTS
+        if os.listdir(folder):
+            delete_leftovers(folder, [self.checkpoint(run).name for run in self.experiment.runs])
+            for run in set(self.experiment.runs).difference(todo):
+                delete_checkpoint(self.checkpoint(run))
+        delete_leftovers(self.path, (_EXPERIMENT, FILE, _SUMMARY, _ERRORS))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, and ``errors.txt`` if runs failed."""
         write_json(self.path / _SUMMARY, dict(summary))
-        if self.earlier:
-            return
-        errors = [(row.run.id, row.error) for row in self.contents().rows.values() if row.failed]
+        errors = list(self.contents().failed.items())
         if not errors:
-            _delete(self.errors_file)
+            self.errors_file.unlink(missing_ok=True)
             return
-        parts = [f"{name}\n{error}" for name, error in errors[:_MOST_ERRORS]]
+        parts = [f"{run.id}\n{error}" for run, error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:
             parts.append(f"and {len(errors) - _MOST_ERRORS} more\n")
         write_bytes(self.errors_file, "\n".join(parts).encode())
@@ -271,30 +235,48 @@ class RunDirectory:
         return self.path / _ERRORS
 
 
-def delete_checkpoint(checkpoint: Path) -> None:
-    """Delete the files of a checkpoint."""
-    for name in (checkpoint.name, f"{checkpoint.name}.previous", f"{checkpoint.name}.previous.tmp"):
-        _delete(checkpoint.with_name(name))
+def load_runs(
+    directory: str | os.PathLike[str], table: Literal["figures", "returns"] = "figures"
+) -> "pyarrow.Table":
+    """Read the figures of all finished runs of a run directory, or the returns of their episodes.
 
+    Parameters
+    ----------
+    directory
+        What ``romdp compare`` wrote, finished or not.
+    table
+        ``"figures"``, or ``"returns"`` for the episodes of runs in Gymnasium environments.
 
-def drop_checkpoint(checkpoint: Path) -> bool:
-    """Put the checkpoint before this one in its place; without one, only delete it.
+    Returns
+    -------
+    pyarrow.Table
+        One row per run and stored step, with the columns agent, world, n_observations, seed, step,
+        regret, pseudo_regret and n_clusters. Of returns, one row per run and finished episode, with
+        step, return and length after the first four. Runs that are missing, failed or damaged are
+        left out. ``load_runs(directory).to_pandas()`` gives a pandas frame.
 
-    Returns False if the file cannot be removed, or if there is none.
+    Raises
+    ------
+    StorageError
+        If the directory is missing, foreign or damaged as a whole.
     """
-    try:
-        os.replace(checkpoint.with_name(f"{checkpoint.name}.previous"), checkpoint)
-    except OSError:  # there is none
-        try:
-            checkpoint.unlink()
-        except OSError:
-            return False
-    return True
+    import pyarrow as pa
 
-
-def _delete(file: Path) -> None:
-    with suppress(OSError):
-        file.unlink()
+    check_directory(directory, "the directory that `romdp compare` wrote")
+    choice(table, "table", tuple(_LOADED))
+    runs = RunDirectory.open(directory).contents((table,)).finished
+    tables = [run.tables[table] for run in runs.values()]
+    which = pa.array(np.repeat(np.arange(len(runs)), [len(rows["step"]) for rows in tables]))
+    columns = {
+        "agent": pa.array([run.agent for run in runs], pa.string()).take(which),
+        "world": pa.array([run.world for run in runs], pa.string()).take(which),
+        "n_observations": pa.array([run.n_observations for run in runs], pa.int64()).take(which),
+        "seed": pa.array([run.replicate for run in runs], pa.int64()).take(which),
+    }
+    for name in _LOADED[table]:
+        nothing = np.zeros(0, TABLES[table][name])
+        columns[name] = np.concatenate([nothing, *(rows[name] for rows in tables)])
+    return pa.table(columns)
 
 
 def _hash(content: Any) -> str:
@@ -326,7 +308,7 @@ def _check_free(path: Path, experiment: Experiment) -> None:
 
 
 def _make_directory(path: Path) -> None:
-    if path.is_symlink() and path.name in (_TABLES, _CHECKPOINTS, _WORLDS):
+    if path.is_symlink() and path.name in (_CHECKPOINTS, _WORLDS):
         raise StorageError(f"{path} is a symbolic link; put the folder itself there")
     try:
         path.mkdir(parents=True, exist_ok=True)

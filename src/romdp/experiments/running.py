@@ -21,14 +21,15 @@ from romdp.core.text import plain
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, make_agent
-from romdp.experiments.directory import RunDirectory, drop_checkpoint
+from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Executor, Here
 from romdp.experiments.specification import RunSpec
 from romdp.experiments.summary import slope, summarise
-from romdp.experiments.tables import Writer, pack_tables
+from romdp.experiments.tables import pack, tables_of
 from romdp.experiments.watching import InNotebook, Progress, Watcher
 from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.playing import Run, epochs
+from romdp.playing.checkpoint import delete_checkpoint, step_back
 
 _EVERY = 0.2  # seconds between two reports of one run
 _VERSIONS = ("numpy", "scipy", "numba", "pyarrow")
@@ -94,7 +95,7 @@ def do_task(task: Task, tell: Callable[[Progress], None]) -> Finished:
         **_environment(),
         **episodes,
     }
-    return Finished(plain(facts), pack_tables(run, labels))
+    return Finished(plain(facts), pack(tables_of(run, labels)))
 
 
 @contextmanager
@@ -173,7 +174,7 @@ def _play(task: Task, world: Any, tell: Callable[[Progress], None]) -> tuple[Run
         except StorageError as error:
             # Damaged, or of another version: the run is the same wherever it begins.
             damage = damage or str(error.__cause__ or error)
-            if not drop_checkpoint(checkpoint):
+            if not step_back(checkpoint):
                 raise
     resumed = playing.state.step > 0
     if damage:
@@ -221,19 +222,15 @@ def run_experiment(
     """
     watch = watcher or (InNotebook() if in_notebook() else Watcher())
     failed: list[RunSpec] = []
-    if directory.earlier:
-        raise StorageError(
-            f"{directory.path} was written by romdp 0.1: this version reads it and reports on it, "
-            "but cannot go on with it. Finish it with romdp 0.1, or begin a new directory"
-        )
+    runs, numbers = directory.experiment.runs, directory.numbers
     with directory.lock():
         directory.prepare()
-        with directory.index(writing=True) as index:
-            writer = Writer(directory, index)
-            todo, damaged = writer.begin()
+        with directory.store(writing=True) as store:
+            stored = store.read()
+            todo = [run for run in runs if run not in stored.finished]
             check_installed({run.agent for run in todo})
+            directory.delete_stale_files(todo)
             tasks = _tasks(directory, todo, checkpoint_seconds)
-            n_runs = len(directory.experiment.runs)
 
             def hear(worker: str, place: int, told: tuple[Any, ...]) -> None:
                 progress = Progress(*told)  # a cluster turns what is told into plain tuples
@@ -244,21 +241,21 @@ def run_experiment(
                     watch.restarted(todo[place], progress.step, progress.damage)
                 watch.progress(worker, todo[place], progress)
 
-            with watch.watching(n_runs, n_runs - len(todo), directory.experiment.steps):
-                for run, what in damaged.items():
+            with watch.watching(len(runs), len(runs) - len(todo), directory.experiment.steps):
+                for run, what in stored.damaged.items():
                     watch.repeated(run, what)
                 outcomes = (executor or Here()).run(do_task, tasks, hear)
                 with closing(outcomes):  # type: ignore[type-var]
                     for outcome in outcomes:
                         run = todo[outcome.index]
                         if outcome.error is None:
-                            writer.store(run, outcome.value.facts, outcome.value.tables)
+                            store.put(numbers[run], outcome.value.facts, outcome.value.tables)
+                            delete_checkpoint(directory.checkpoint(run))
                             watch.finished(run, outcome.value.facts)
                         else:
-                            writer.store_error(run, outcome.error)
+                            store.put(numbers[run], {"error": outcome.error}, {})
                             failed.append(run)
                             watch.failed(run, outcome.error)
-            writer.finish()
         directory.write_summary(summarise(directory))
     return failed
 

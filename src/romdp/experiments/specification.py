@@ -12,6 +12,7 @@ import numpy as np
 from romdp import __version__
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
+from romdp.core.storage import OLD
 from romdp.core.validation import choice, whole_number
 from romdp.exact.objectives import parse_optional
 from romdp.experiments.agents import (
@@ -29,7 +30,7 @@ from romdp.experiments.worlds import (
 )
 from romdp.playing.stages import checked_range, takes_any_reward
 
-KIND, VERSION = "romdp experiment", 1
+KIND, VERSION = "romdp experiment", 2
 
 _MOST_STEPS = 10**15  # a year of a machine that makes 30 million a second
 _MOST_RUNS = _MOST_SEEDS = 10**6  # all of them are kept in memory
@@ -234,6 +235,8 @@ class Experiment:
         if content.get("kind", KIND) != KIND:
             raise StorageError(f"this holds a {content['kind']}, not a {KIND}")
         if content.get("version", VERSION) != VERSION:
+            if content["version"] == 1:
+                raise StorageError(f"the experiment {OLD}")
             raise StorageError(
                 f"the experiment has format version {content['version']}; this romdp reads "
                 f"version {VERSION}"

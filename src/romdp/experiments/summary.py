@@ -1,7 +1,7 @@
 """The final figures of an experiment: with intervals, paired on the same worlds, and as text."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from textwrap import wrap
 from typing import Any
@@ -14,7 +14,6 @@ from romdp.core.randomness import generator
 from romdp.core.text import columns, interval, number, plain
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.index import EPISODES
 from romdp.experiments.specification import Experiment
 from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.theory.lower_bound import lower_bound
@@ -38,7 +37,7 @@ _MEANING = {
 }
 
 
-def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[str, Any]:
+def summarise(directory: RunDirectory) -> dict[str, Any]:
     """Return the final figures of all finished runs, as plain data for ``summary.json``.
 
     What is not a finite number, such as an interval over one seed, is None.
@@ -47,17 +46,11 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
     ----------
     directory
         The run directory, finished or not.
-    without
-        The names of runs that are left out, because their tables are damaged.
     """
-    experiment = directory.experiment
-    left_out = frozenset(without)
-    rows = [row for row in directory.contents().rows.values() if row.run.id not in left_out]
+    experiment, contents = directory.experiment, directory.contents()
     finals: dict[tuple[str, str, int], dict[int, Mapping[str, Any]]] = defaultdict(dict)
-    for row in rows:
-        if not row.failed:
-            run = row.run
-            finals[run.agent, run.world, run.n_observations][run.replicate] = row.facts
+    for run, found in contents.finished.items():
+        finals[run.agent, run.world, run.n_observations][run.replicate] = found.facts
     cells = []
     for spec, n_observations in experiment.cells:
         by_agent = {
@@ -80,7 +73,6 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
                 ],
             }
         )
-    finished = {row.run for row in rows if not row.failed}
     summary: dict[str, Any] = plain(
         {
             "kind": "romdp summary",
@@ -91,9 +83,9 @@ def summarise(directory: RunDirectory, without: Collection[str] = ()) -> dict[st
             "objective": experiment.objective,
             "runs": {
                 "all": len(experiment.runs),
-                "finished": len(finished),
-                "failed": [row.run.id for row in rows if row.failed],
-                "missing": [run.id for run in experiment.runs if run not in finished],
+                "finished": len(contents.finished),
+                "failed": [run.id for run in contents.failed],
+                "missing": [run.id for run in experiment.runs if run not in contents.finished],
             },
             "cells": cells,
             "meaning": _MEANING,
@@ -200,8 +192,8 @@ def _figures(
 
     reached = [step for step in column("steps_to_exact") if step is not None]
     episodes = {}
-    if all(EPISODES in facts for facts in finals.values()):
-        told = column(EPISODES)
+    if all("episodes" in facts for facts in finals.values()):
+        told = column("episodes")
         episodes = {
             "mean_return": _spread([one["mean_return"] for one in told]),
             "success_rate": _spread([one["success_rate"] for one in told]),

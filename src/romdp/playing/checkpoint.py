@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +97,35 @@ class Checkpoint:
         return f"{hint}, or choose another path"
 
 
-def _previous(path: Path) -> Path:
-    return path.with_name(path.name + ".previous")
+def delete_checkpoint(path: Path) -> None:
+    """Delete the files of a checkpoint."""
+    for file in (path, _previous(path), _previous(path, ".tmp")):
+        with suppress(OSError):
+            file.unlink()
+
+
+def step_back(path: Path) -> bool:
+    """Put the checkpoint before this one in its place; without one, only delete it.
+
+    Returns False if the file cannot be removed, or if there is none.
+    """
+    try:
+        os.replace(_previous(path), path)
+    except OSError:  # there is none
+        try:
+            path.unlink()
+        except OSError:
+            return False
+    return True
+
+
+def _previous(path: Path, ending: str = "") -> Path:
+    return path.with_name(f"{path.name}.previous{ending}")
 
 
 def _keep_previous(path: Path) -> None:
     """Keep the last checkpoint under a second name, without a moment in which there is none."""
-    before = _previous(path)
-    temporary = before.with_name(before.name + ".tmp")
+    before, temporary = _previous(path), _previous(path, ".tmp")
     try:
         temporary.unlink(missing_ok=True)
         try:

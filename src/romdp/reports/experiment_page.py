@@ -62,7 +62,7 @@ def write_report(
         If the directory is missing, foreign, damaged, or has no finished run.
     """
     results = directory if isinstance(directory, Results) else read_results(directory)
-    summary = summarise(results.directory, {name for name, _ in results.damaged})
+    summary = summarise(results.directory)
     if out is None:
         results.directory.write_summary(summary)
     path = results.directory.path / "report.html" if out is None else Path(out)
@@ -98,12 +98,8 @@ def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str
 
 
 def _warnings(results: Results, n_runs: int) -> Html:
-    """Say which runs are not in the page, and why, and what vouches for the others."""
+    """Say which runs are not in the page, and why."""
     boxes = []
-    if not results.verified:
-        boxes.append(
-            alert(element("p", "Written by romdp 0.1, without checksums: nothing is verified."))
-        )
     if results.damaged:
         lines = [f"{name}: {what}" for name, what in results.damaged]
         boxes.append(

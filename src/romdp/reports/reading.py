@@ -1,11 +1,10 @@
 """A finished or half-finished run directory, read and checked, as plain arrays."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,12 @@ from numpy.typing import NDArray
 from romdp.core.errors import StorageError
 from romdp.core.storage import check_directory
 from romdp.experiments.directory import RunDirectory
-from romdp.experiments.specification import Experiment
-from romdp.experiments.tables import bounds_of, read_runs, schema
+from romdp.experiments.specification import Experiment, RunSpec
+from romdp.experiments.store import Finished
+from romdp.experiments.tables import TABLES, Columns
 from romdp.experiments.watching import last_line
 from romdp.playing.episodes import mean_return_by_step
 
-if TYPE_CHECKING:
-    import pyarrow
-
-Columns = dict[str, NDArray[Any]]
 Panel = tuple[str, int]
 """A world and its number of observations: runs of one panel are drawn together."""
 
@@ -118,8 +114,8 @@ class Results:
     failures
         For runs that failed: their name and the last line of their error.
     damaged
-        For runs that are left out because they do not match the manifest or the experiment: their
-        name and in what they do not.
+        For runs that are left out because they do not fit their checksum: their
+        name and what is wrong.
     """
 
     directory: RunDirectory
@@ -127,11 +123,6 @@ class Results:
     missing: tuple[str, ...]
     failures: tuple[tuple[str, str], ...]
     damaged: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def verified(self) -> bool:
-        """Whether checksums vouch for the tables; version 0.1 wrote none."""
-        return not self.directory.earlier
 
     @property
     def experiment(self) -> Experiment:
@@ -173,67 +164,35 @@ def read_results(path: str | os.PathLike[str]) -> Results:
     check_directory(path, "the directory that `romdp compare` wrote")
     directory = RunDirectory.open(path)
     experiment = directory.experiment
-    stored = read_runs(directory)
+    stored = directory.contents(TABLES)
     failures = tuple((run.id, last_line(error)) for run, error in stored.failed.items())
     damaged = tuple((run.id, what) for run, what in stored.damaged.items())
-    if not stored.rows:
+    if not stored.finished:
         why = f" ({len(failures)} failed: {failures[0][1]})" if failures else ""
         why += f" ({len(damaged)} damaged: {damaged[0][0]}: {damaged[0][1]})" if damaged else ""
         raise StorageError(f"{path} has no finished run{why}; go on with: romdp resume {path}")
-    numbers = [row.number for row in stored.rows]
-    curves = [
-        figures | {"mean_return": mean_return_by_step(returns, figures["step"])}
-        for figures, returns in zip(
-            _cut(stored.tables["figures"], "figures", numbers),
-            _cut(stored.tables["returns"], "returns", numbers),
-            strict=True,
-        )
-    ]
-    epochs = list(_cut(stored.tables["epochs"], "epochs", numbers))
-    sizes = [row.run.n_observations for row in stored.rows]
-    groupings = list(_cut_groupings(stored.tables["groups"], numbers, sizes))
-    records = [
-        Record(
-            agent=row.run.agent,
-            world=row.run.world,
-            n_observations=row.run.n_observations,
-            seed=row.run.replicate,
-            curves=curves[i],
-            epochs=epochs[i],
-            groupings=groupings[i][0],
-            hidden_state=groupings[i][1],
-            facts=row.facts,
-        )
-        for i, row in enumerate(stored.rows)
-    ]
+    records = [_record(run, found) for run, found in stored.finished.items()]
     worlds = {spec.label: place for place, spec in enumerate(experiment.worlds)}
     agents = {name: place for place, name in enumerate(experiment.agents)}
     records.sort(key=lambda r: (worlds[r.world], r.n_observations, agents[r.agent], r.seed))
-    known = {row.run for row in stored.rows} | set(stored.failed) | set(stored.damaged)
+    known = stored.finished.keys() | stored.failed.keys() | stored.damaged.keys()
     missing = tuple(run.id for run in experiment.runs if run not in known)
     return Results(directory, tuple(records), missing, failures, damaged)
 
 
-def _cut(table: "pyarrow.Table", kind: str, numbers: Sequence[int]) -> Iterator[Columns]:
-    """Yield the columns of each run, as views."""
-    bounds = bounds_of(table, numbers).tolist()
-    columns = {name: table[name].to_numpy() for name in schema(kind).names}
-    for start, end in pairwise(bounds):
-        yield {name: column[start:end] for name, column in columns.items()}
-
-
-def _cut_groupings(
-    table: "pyarrow.Table", numbers: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[EpochGroupings, NDArray[np.int64] | None]]:
-    """Yield the groupings of each run, and its hidden states if there is something to find."""
-    bounds = bounds_of(table, numbers).tolist()
-    epoch, step = table["epoch"].to_numpy(), table["step"].to_numpy()
-    labels = table["labels"].combine_chunks()
-    values = labels.flatten().to_numpy()
-    ends = np.concatenate(([0], np.cumsum(labels.value_lengths().to_numpy())))
-    for start, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
-        block = values[ends[start] : ends[end]].reshape(-1, size)
-        truth = block[0].astype(np.int64)
-        known = truth.min() >= 0 and len(np.unique(truth)) < size
-        rest = slice(start + 1, end)
-        yield EpochGroupings(epoch[rest], step[rest], block[1:]), truth if known else None
+def _record(run: RunSpec, found: Finished) -> Record:
+    figures, groups = found.tables["figures"], found.tables["groups"]
+    averages = mean_return_by_step(found.tables["returns"], figures["step"])
+    truth = groups["labels"][0].astype(np.int64)
+    is_known = truth.min() >= 0 and len(np.unique(truth)) < run.n_observations
+    return Record(
+        agent=run.agent,
+        world=run.world,
+        n_observations=run.n_observations,
+        seed=run.replicate,
+        curves=figures | {"mean_return": averages},
+        epochs=found.tables["epochs"],
+        groupings=EpochGroupings(*(groups[name][1:] for name in TABLES["groups"])),
+        hidden_state=truth if is_known else None,
+        facts=found.facts,
+    )

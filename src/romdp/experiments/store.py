@@ -1,0 +1,186 @@
+"""The runs of an experiment in one SQLite file: a row for every run that ended, tables and all.
+
+A row holds the facts of a run as JSON (the final figures, or the error of a run that failed), its
+tables, and a SHA-256 of all of these: a row that fits it is trusted, any other run is done again.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from romdp.core.errors import StorageError, WriteError
+from romdp.core.storage import OLD, write_bytes
+from romdp.experiments.specification import RunSpec
+from romdp.experiments.tables import TABLES, Columns, unpack
+
+FILE = "runs.sqlite"
+"""The name of the file in a run directory."""
+
+_FORMAT = "romdp runs 3"
+_BLOBS = ", ".join(f"{kind} BLOB" for kind in TABLES)
+_CREATE = f"""
+CREATE TABLE about (format TEXT, experiment TEXT);
+CREATE TABLE runs (number INTEGER PRIMARY KEY, facts TEXT, {_BLOBS}, seal TEXT);
+"""
+_PAGE = 16_384  # bytes; a row of a short run has some 2,000, and the rest of its page is lost
+_VALUES = ", ".join("?" * (len(TABLES) + 3))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is finished: its facts, and those of its tables that were asked for."""
+
+    facts: Mapping[str, Any]
+    tables: Mapping[str, Columns]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is stored at one moment, in the experiment's order.
+
+    Attributes
+    ----------
+    finished
+        The runs that are finished.
+    failed
+        The errors of runs that failed.
+    damaged
+        In what way the rows of runs are damaged.
+    """
+
+    finished: dict[RunSpec, Finished] = field(default_factory=dict)
+    failed: dict[RunSpec, str] = field(default_factory=dict)
+    damaged: dict[RunSpec, str] = field(default_factory=dict)
+
+
+class Store:
+    """An open store; use it in a ``with`` statement.
+
+    Parameters
+    ----------
+    path
+        The file.
+    runs
+        All runs of the experiment, in order: a run's number is its place there.
+    writing
+        Whether this is the one process that writes.
+    """
+
+    def __init__(self, path: Path, runs: Sequence[RunSpec], *, writing: bool = False) -> None:
+        self._path, self._runs, self._writing = path, runs, writing
+        if path.is_symlink():
+            raise StorageError(f"{path} is a symbolic link; romdp only uses the file itself")
+        # Where nothing may be written, the file is opened as one that never changes.
+        writable = os.access(path.parent, os.W_OK) and os.access(path, os.W_OK)
+        mode = "mode=rw" if writing or writable else "immutable=1"
+        with self._guard():
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=30.0
+            )
+            self._connection.text_factory = lambda text: text.decode("utf-8", "replace")
+            if writing:
+                # A commit then needs no sync: a kill loses nothing, a power failure perhaps the
+                # last few runs, which are repeated.
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    @staticmethod
+    def create(path: Path, experiment: str) -> None:
+        """Write a store that holds no run but the hash of its experiment, whole or not at all."""
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
+            connection.executescript(_CREATE)
+            connection.execute("INSERT INTO about VALUES (?, ?)", (_FORMAT, experiment))
+            content = connection.serialize()
+        write_bytes(path, content)
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writing:  # leave one file and no journal
+            with suppress(sqlite3.Error):  # somebody may be reading
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+        self._connection.close()
+
+    def experiment(self) -> str:
+        """Return the hash of the experiment, after a look at the file as a whole."""
+        with self._guard():
+            if self._connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError("its pages do not fit together")
+            ((found, experiment),) = self._connection.execute("SELECT * FROM about").fetchall()
+        if found != _FORMAT:
+            raise StorageError(f"{self._path} {OLD}")
+        return str(experiment)
+
+    def read(self, kinds: Iterable[str] = ()) -> Contents:
+        """Read all runs, with their tables of these kinds."""
+        contents = Contents()
+        wanted = tuple(kinds)
+        with self._guard():
+            rows = self._connection.execute("SELECT * FROM runs ORDER BY number")
+            for number, facts, *blobs, seal in rows:
+                if not 0 <= number < len(self._runs):
+                    continue
+                run, named = self._runs[number], dict(zip(TABLES, blobs, strict=True))
+                try:
+                    if seal != _seal(run, facts, blobs):
+                        raise ValueError("its row does not fit its checksum")
+                    told = json.loads(facts)
+                    if "error" in told:
+                        contents.failed[run] = told["error"]
+                        continue
+                    size = run.n_observations
+                    tables = {kind: unpack(kind, named[kind], size) for kind in wanted}
+                    contents.finished[run] = Finished(told, tables)
+                except (ValueError, TypeError, RecursionError, zlib.error) as error:
+                    contents.damaged[run] = str(error)
+        return contents
+
+    def put(self, number: int, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
+        """Keep a run that ended: finished, or failed if its facts name an ``error``."""
+        text = json.dumps(facts)
+        blobs = [tables.get(kind, b"") for kind in TABLES]
+        row = (number, text, *blobs, _seal(self._runs[number], text, blobs))
+        with self._guard():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_VALUES})", row)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Turn what SQLite says into an error for people."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            what = "write" if self._writing else "read"
+            kind = WriteError if self._writing else StorageError
+            raise kind(f"cannot {what} {self._path}: {error}") from error
+        except (sqlite3.Error, ValueError, OverflowError) as error:
+            raise StorageError(
+                f"{self._path} is damaged: {error}. Bring it back from a copy, or begin the "
+                "experiment in another directory"
+            ) from error
+
+
+def _seal(run: RunSpec, facts: Any, blobs: Sequence[Any]) -> str | None:
+    """Hash a row together with the name of its run; None for what `Store.put` never writes."""
+    try:
+        parts = [run.id.encode(), facts.encode(), *blobs]
+        lengths = [len(part) for part in parts]
+        return hashlib.sha256(b"".join([repr(lengths).encode(), *parts])).hexdigest()
+    except (TypeError, AttributeError):
+        return None
