@@ -6,7 +6,7 @@ Everything public is reachable from here; a name is imported when it is first us
 
 from typing import TYPE_CHECKING
 
-from romdp.core.lazy import find_moved_modules, lazy
+from romdp.core.lazy import find_short_names, lazy
 from romdp.worlds.registration import await_gymnasium
 
 if TYPE_CHECKING:
@@ -74,5 +74,5 @@ __version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__)
 
-find_moved_modules()
+find_short_names()
 await_gymnasium()

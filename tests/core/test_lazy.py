@@ -1,4 +1,4 @@
-"""Names that are imported when they are used, and modules of version 0.1 that have moved."""
+"""Names that are imported when they are used."""
 
 import sys
 from importlib import import_module
@@ -6,7 +6,6 @@ from importlib import import_module
 import pytest
 
 import romdp
-from romdp.core.lazy import MOVED
 
 PACKAGE = """
 from typing import TYPE_CHECKING
@@ -58,16 +57,6 @@ def test_every_public_name_can_be_reached(package):
     assert sorted(package.__all__) == sorted(dir(package))
     for name in package.__all__:
         assert getattr(package, name) is not None, name
-
-
-@pytest.mark.parametrize("old", sorted(MOVED))
-def test_a_module_that_has_moved_is_found_with_a_warning(old, monkeypatch):
-    monkeypatch.delitem(sys.modules, f"romdp.{old}", raising=False)
-    new = import_module(f"romdp.{MOVED[old]}")
-    with pytest.warns(DeprecationWarning, match=f"romdp.{old} is now romdp.{MOVED[old]}"):
-        found = import_module(f"romdp.{old}")
-    assert found is new
-    assert found.__spec__.name == f"romdp.{MOVED[old]}"
 
 
 def test_the_baselines_are_found_under_their_short_name():

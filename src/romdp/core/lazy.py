@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used, and modules under their names of 0.1."""
+"""Names that are imported when they are first used."""
 
 import ast
 import sys
@@ -9,36 +9,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from warnings import warn
 
-MOVED = {
-    "assumptions": "exact.assumptions",
-    "chains": "exact.chains",
-    "checks": "playing.checks",
-    "compiled": "core.compiled",
-    "confidence": "planning.confidence",
-    "counts": "data.counts",
-    "description": "core.description",
-    "errors": "core.errors",
-    "executors": "experiments.executors",
-    "hitting": "exact.hitting",
-    "mdp": "exact.mdp",
-    "model": "logs.model",
-    "partition": "data.partition",
-    "randomness": "core.randomness",
-    "recorder": "data.recorder",
-    "romdp": "exact.romdp",
-    "solvers": "exact.solvers",
-    "storage": "core.storage",
-    "trajectory": "data.trajectory",
-    "triples": "data.triples",
-    "validation": "core.validation",
-    "vocabulary": "data.vocabulary",
-}
-"""Modules that have moved, old name to new name; the old ones work for one more version."""
-
-SHORT = {"baselines": "playing.baselines"}
-"""Names that stay public although the files lie elsewhere."""
+_SHORT = {"romdp.baselines": "romdp.playing.baselines"}
+"""Modules that are public under a shorter name than that of their file."""
 
 
 def lazy(
@@ -105,27 +78,18 @@ class _Found(Loader):
         module.__spec__ = self.own
 
 
-class MovedModules(MetaPathFinder):
-    """Finds ``romdp.confidence`` where it is now, with a warning that says so."""
+class _ShortNames(MetaPathFinder):
+    """Finds ``romdp.baselines`` where its file is."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module is found that stood directly in ``romdp``."""
-        package, _, name = fullname.rpartition(".")
-        if package != "romdp":
-            return None
-        if name in SHORT:
-            return ModuleSpec(fullname, _Found(f"romdp.{SHORT[name]}"))
-        if name in MOVED:
-            new = f"romdp.{MOVED[name]}"
-            text = f"{fullname} is now {new}; the old name goes in version 0.3"
-            warn(text, DeprecationWarning, stacklevel=2)
-            return ModuleSpec(fullname, _Found(new))
-        return None
+        """Return where the module is."""
+        home = _SHORT.get(fullname)
+        return None if home is None else ModuleSpec(fullname, _Found(home))
 
 
-def find_moved_modules() -> None:
-    """Let the import system find what has moved; call it once."""
-    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-        sys.meta_path.append(MovedModules())
+def find_short_names() -> None:
+    """Let the import system find modules by their short names; call it once."""
+    if not any(isinstance(finder, _ShortNames) for finder in sys.meta_path):
+        sys.meta_path.append(_ShortNames())
