@@ -214,7 +214,7 @@ def test_other_experiments_and_other_files_are_left_as_they_are(tmp_path):
     (tmp_path / "file").write_text("")
     for name, message in (
         ("other", "another experiment"),
-        ("quick", "with or without --quick"),
+        ("quick", "another experiment"),
         ("foreign", "not empty"),
         ("file", "is a file"),
     ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from romdp.core.errors import InvalidInputError, StorageError
-from romdp.core.formats import Format, conform, exact, fact, index, part, real, whole
+from romdp.core.formats import Format, conform, exact, fact, index, optional, part, real, whole
 from romdp.core.storage import read_arrays, write_arrays
 
 
@@ -61,7 +61,7 @@ THING = Format(
     name=fact(str),
     width=fact(Width),
     columns=fact(Mapping[str, str | None]),
-    extra=real("states", optional=True),
+    extra=optional(real("states")),
 )
 
 

@@ -1,9 +1,7 @@
 """The commands ``compare``, ``resume`` and ``report``."""
 
 import json
-import os
 import sys
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -202,7 +200,6 @@ def compare(
         key: value for key, value in settings.items() if value is not None
     }
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
-    find_modules_here(_environments(content))
     experiment = Experiment.from_dict(content)
     with closing(make_executor(workers, dask)) as executor:
         directory = RunDirectory.create(out, experiment)
@@ -224,7 +221,6 @@ def resume(
     from romdp.experiments.directory import RunDirectory
 
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
-    find_modules_here(_environments_of(path))
     directory = RunDirectory.open(path)
     warn_of_version(directory)
     with closing(make_executor(workers, dask)) as executor:
@@ -285,7 +281,6 @@ def report(
     if is_model(path):
         typer.echo(f"wrote {write_model_page(path, out)}")
         return
-    find_modules_here(_environments_of(path))
     results = read_results(path)
     typer.echo(f"wrote {write_report(results, out, run or ())}")
     for name, what in results.damaged[:_MOST_NAMED]:
@@ -309,7 +304,7 @@ def run_directory(
     from romdp.experiments.summary import format_summary
     from romdp.experiments.watching import Live, Plain, Watcher, last_line
 
-    watcher = Watcher() if quiet else Live() if sys.stderr.isatty() else Plain(sys.stderr)
+    watcher = Watcher() if quiet else Live(sys.stderr) if sys.stderr.isatty() else Plain(sys.stderr)
     try:
         failed = run_experiment(directory, executor, watcher, checkpoint_seconds=checkpoint_seconds)
     except KeyboardInterrupt:
@@ -341,42 +336,6 @@ def make_executor(workers: int, dask: str | None) -> "Executor":
     if not cluster.n_workers:
         typer.echo("romdp: the cluster has no workers yet; waiting for the first one", err=True)
     return cluster
-
-
-def find_modules_here(environments: Iterable[str]) -> None:
-    """Let Python look for modules in the current folder, if an environment names its module.
-
-    ``python -m romdp`` looks there anyway. The folder comes last, so that no file in it hides a
-    package that is installed.
-    """
-    if any(":" in name for name in environments) and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-
-
-def _environments(content: Any) -> list[str]:
-    """Return the names of the Gymnasium environments of an experiment that is not checked yet."""
-    from romdp.experiments.worlds import ENVIRONMENT_PREFIX
-
-    worlds = content.get("worlds") if isinstance(content, dict) else None
-    named = [
-        world.get("name") if isinstance(world, dict) else world
-        for world in (worlds if isinstance(worlds, list) else ())
-    ]
-    return [
-        name.removeprefix(ENVIRONMENT_PREFIX)
-        for name in named
-        if isinstance(name, str) and name.startswith(ENVIRONMENT_PREFIX)
-    ]
-
-
-def _environments_of(path: Path) -> list[str]:
-    """Return those of the experiment in a directory; whatever is wrong there is said later."""
-    from romdp.core.storage import read_json
-
-    try:
-        return _environments(read_json(path / "experiment.json"))
-    except StorageError:
-        return []
 
 
 def _read_config(path: Path) -> dict[str, Any]:

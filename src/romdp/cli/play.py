@@ -63,7 +63,7 @@ def play(
     quiet: Annotated[bool, option("--quiet", "Show no progress.")] = False,
 ) -> None:
     """Play in a Gymnasium environment; write its returns, policy and a page about them."""
-    from romdp.cli.experiments import find_modules_here, read_number
+    from romdp.cli.experiments import read_number
     from romdp.core.storage import check_output, write_json
     from romdp.experiments.agents import AGENTS
     from romdp.playing import play as play_agent
@@ -75,7 +75,6 @@ def play(
         raise InvalidInputError(f"{out} is not empty; choose a new directory")
     n_steps = read_number(steps, "--steps")
     chosen = _agent(agent, AGENTS, objective)
-    find_modules_here([environment])
     env = make_environment(environment, views, seed)
     shown = None if not quiet and sys.stderr.isatty() else False
     run = play_agent(

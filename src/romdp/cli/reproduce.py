@@ -99,11 +99,6 @@ def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
     """Create a run directory, or open the one in which the same experiment was begun."""
     from romdp.experiments.directory import RunDirectory
 
-    if (path / "experiment.json").is_file() and RunDirectory.open(path).experiment != experiment:
-        raise InvalidInputError(
-            f"{path} holds another experiment (perhaps this one with or without --quick); choose "
-            "another directory with --out"
-        )
     directory = RunDirectory.begin(path, experiment)
     warn_of_version(directory)
     return directory

@@ -34,6 +34,7 @@ _HELP = {
     "reward_bias": "Largest difference in mean reward between states, in [0, 1].",
     "reward_law": "bernoulli, uniform, beta or deterministic.",
 }
+_MOST_STATES = 20  # that are listed
 _DEFAULTS = {"n_observations": "one per state", "room": "a built-in room"}  # where it is None
 
 
@@ -179,7 +180,7 @@ def inspect(
         )
 
 
-def _state_table(world: "ROMDP", most: int = 20) -> str:
+def _state_table(world: "ROMDP") -> str:
     """Write one line per hidden state: its observations, best action and share of time."""
     import numpy as np
 
@@ -194,10 +195,10 @@ def _state_table(world: "ROMDP", most: int = 20) -> str:
     rows: list[list[object]] = [
         ["state", "observations", "best action", "mean reward", "share of time (optimal policy)"]
     ]
-    for x in range(min(world.n_states, most)):
+    for x in range(min(world.n_states, _MOST_STATES)):
         mean = f"{world.reward[x, policy[x]]:.3f}"
         rows.append([x, sizes[x], policy[x], mean, share[x]])
     lines = columns(rows, ">>>><")
-    if world.n_states > most:
-        lines.append(f"... and {world.n_states - most} more hidden states")
+    if world.n_states > _MOST_STATES:
+        lines.append(f"... and {world.n_states - _MOST_STATES} more hidden states")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ first array that has them, in the order of the fields. ``*`` is any length.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -118,32 +118,31 @@ def whole(
     high: int | None = None,
     *,
     dtype: DTypeLike = np.int64,
-    optional: bool = False,
 ) -> Field:
     """Declare whole numbers from ``low`` to ``high``."""
-    return Field(dtype, _shape(shape), low, high, optional=optional)
+    return Field(dtype, _shape(shape), low, high)
 
 
-def index(shape: str, of: int | str, *, none: bool = False, optional: bool = False) -> Field:
+def index(shape: str, of: int | str, *, none: bool = False) -> Field:
     """Declare numbers of things, from 0 on; ``of`` is how many there are, -1 stands for none."""
-    return Field(np.int64, _shape(shape), -1 if none else 0, of=of, optional=optional)
+    return Field(np.int64, _shape(shape), -1 if none else 0, of=of)
 
 
 def real(
-    shape: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    *,
-    finite: bool = True,
-    optional: bool = False,
+    shape: str = "", low: float | None = None, high: float | None = None, *, finite: bool = True
 ) -> Field:
     """Declare floats from ``low`` to ``high``; infinity and NaN if not ``finite``."""
-    return Field(np.float64, _shape(shape), low, high, finite=finite, optional=optional)
+    return Field(np.float64, _shape(shape), low, high, finite=finite)
 
 
-def exact(dtype: DTypeLike, shape: str = "", *, optional: bool = False) -> Field:
+def exact(dtype: DTypeLike, shape: str = "") -> Field:
     """Declare entries of a type, whatever they are."""
-    return Field(dtype, _shape(shape), optional=optional)
+    return Field(dtype, _shape(shape))
+
+
+def optional(field: Field) -> Field:
+    """Declare that an array may be missing; it is then None."""
+    return replace(field, optional=True)
 
 
 def fact(kind: Any = Any) -> Fact:

@@ -1,6 +1,7 @@
 """Names that are imported when they are first used."""
 
 import ast
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -59,6 +60,15 @@ def _read_homes(file: str) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
+
+
+def find_modules_here(name: str) -> None:
+    """Let Python look for the module of a name such as ``module:thing`` in the current folder.
+
+    The folder comes last, so that no file in it hides a package that is installed.
+    """
+    if ":" in name and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 class _Found(Loader):

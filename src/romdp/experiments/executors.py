@@ -21,7 +21,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
 from romdp.core.errors import InvalidInputError, ROMDPError
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import whole_number
 
 Work = Callable[[Any, Callable[[Any], None]], Any]
 """``work(task, tell)``: does one task; ``tell(message)`` says how far it is. Importable."""
@@ -29,6 +29,7 @@ Work = Callable[[Any, Callable[[Any], None]], Any]
 Listen = Callable[[str, int, Any], None]
 """``listen(worker, index, message)``: hears what the work on task ``index`` tells."""
 
+_PATIENCE = 5.0  # seconds that a scheduler may take to answer
 _MOST_DEATHS = 3  # workers that may die over one task before it is given up
 _ONE_THREAD = dict.fromkeys(
     (
@@ -263,12 +264,9 @@ class Dask:
     ----------
     address
         The address of the running scheduler, such as ``"tcp://10.0.0.1:8786"``.
-    timeout
-        Seconds to wait for it.
     """
 
-    def __init__(self, address: str, timeout: float = 5.0) -> None:
-        seconds = real_number(timeout, "timeout", 0, open_low=True)
+    def __init__(self, address: str) -> None:
         try:
             distributed: Any = import_module("distributed")
         except ImportError:
@@ -278,8 +276,8 @@ class Dask:
         try:
             # A client that finds nothing waits long and ends noisily: look first.
             host, port = distributed.comm.get_address_host_port(address)
-            socket.create_connection((host, port), seconds).close()
-            self.client: Any = distributed.Client(address, timeout=seconds, set_as_default=False)
+            socket.create_connection((host, port), _PATIENCE).close()
+            self.client: Any = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError, ImportError) as error:
             reason = str(error).partition("\n")[0]
             raise InvalidInputError(

@@ -122,11 +122,11 @@ class Live(_Writing):
 
     Parameters
     ----------
-    console
-        A ``rich.console.Console``; stderr by default.
+    stream
+        The terminal.
     """
 
-    def __init__(self, console: Any = None) -> None:
+    def __init__(self, stream: IO[str]) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
@@ -137,7 +137,7 @@ class Live(_Writing):
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
-            console=console or Console(stderr=True),
+            console=Console(file=stream),
             transient=True,
             speed_estimate_period=600,
         )

@@ -10,6 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.lazy import find_modules_here
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import freeze, real_number, whole_number
 from romdp.data.vocabulary import Vocabulary
@@ -203,12 +204,14 @@ def make_environment(
     Parameters
     ----------
     name
-        Its name, such as ``"Taxi-v4"``; ``"module:Name-v0"`` imports the module first.
+        Its name, such as ``"Taxi-v4"``; ``"module:Name-v0"`` imports the module first, which may
+        lie in the current folder.
     views
         Show each observation as one of so many; see `RichObservation`.
     seed
         Decides the views.
     """
+    find_modules_here(name)
     try:
         env = gymnasium.make(name)
     except (gymnasium.error.Error, ImportError) as error:
