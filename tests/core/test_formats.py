@@ -41,12 +41,20 @@ class Thing:
     sure: bool
     gain: float
     inner: Any
+    places: Any
     name: str
     width: Width
     columns: Mapping[str, str | None]
     extra: Any = None
 
 
+@dataclass(eq=False)
+class Places:
+    points: Any
+    reach: float
+
+
+PLACES = Format("places", points=real("places states"), reach=fact(float))
 THING = Format(
     "thing",
     4,
@@ -58,6 +66,7 @@ THING = Format(
     sure=exact(np.bool_),
     gain=real(finite=False),
     inner=part(),
+    places=part(Places, PLACES),
     name=fact(str),
     width=fact(Width),
     columns=fact(Mapping[str, str | None]),
@@ -75,6 +84,7 @@ def thing(**changes):
         "sure": True,
         "gain": np.nan,
         "inner": Inner(np.arange(2)),
+        "places": Places(np.ones((4, 2)), 0.5),
         "name": "Ä",
         "width": Width(2.0, "normal", (float("-inf"), 1.0)),
         "columns": {"action": None, "reward": "paid"},
@@ -95,8 +105,15 @@ def test_what_is_saved_comes_back(tmp_path):
         assert getattr(again, name).dtype == getattr(first, name).dtype
     np.testing.assert_array_equal(again.inner.numbers, [0, 1])
     assert [type(again.step), type(again.sure), type(again.gain)] == [int, bool, float]
+    np.testing.assert_array_equal(again.places.points, np.ones((4, 2)))
+    assert again.places.reach == 0.5
     assert (again.step, again.sure, again.extra) == (7, True, None)
     assert (again.name, again.width, again.columns) == (first.name, first.width, first.columns)
+
+
+def test_a_part_may_be_missing():
+    found = THING.read(*THING.pack(thing(inner=None, places=None)))
+    assert (found["inner"], found["places"]) == (None, None)
 
 
 def test_what_comes_back_is_a_copy():
@@ -127,6 +144,10 @@ def test_what_comes_back_is_a_copy():
         ({"sure": np.array(1)}, "sure holds int64 entries; they must be bool"),
         ({"labels": None}, "'labels' is missing"),
         ({"more": np.zeros(1)}, "more does not belong there"),
+        ({"places_points": np.ones((4, 3))}, r"points has shape \(4, 3\)"),
+        ({"places_more": np.zeros(1)}, "more does not belong there"),
+        ({"places": {"reach": "far"}}, "reach is 'far'"),
+        ({"places": {}}, "'reach' is missing"),
         ({"name": 3}, "name is 3; it must be str"),
         ({"name": None}, "name is None; it must be str"),
         ({"columns": ["paid"]}, r"columns is \['paid'\]; it must be"),

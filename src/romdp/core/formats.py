@@ -102,7 +102,18 @@ class Fact:
 
 @dataclass(frozen=True)
 class Part:
-    """The arrays of an object that has ``arrays``, kept under names that begin with the field's."""
+    """An object with arrays of its own, which are kept under names that begin with the field's.
+
+    Parameters
+    ----------
+    build
+        Makes the object: of a mapping of its arrays, or of the fields of its ``format``.
+    format
+        Where there is none, the object has a method ``arrays``.
+    """
+
+    build: Callable[..., Any] = dict
+    format: "Format | None" = None
 
 
 def _shape(text: str) -> tuple[int | str | None, ...]:
@@ -150,9 +161,9 @@ def fact(kind: Any = Any) -> Fact:
     return Fact(kind)
 
 
-def part() -> Part:
-    """Declare an object that keeps its own arrays; what is read of it is a mapping of these."""
-    return Part()
+def part(build: Callable[..., Any] = dict, format: "Format | None" = None) -> Part:
+    """Declare an object with arrays of its own, or None; by default they are read as a mapping."""
+    return Part(build, format)
 
 
 class Format:
@@ -191,7 +202,9 @@ class Format:
             if isinstance(declared, Fact):
                 facts[name] = plain(held, str)
             elif isinstance(declared, Part) and held is not None:
-                arrays |= {f"{name}_{inner}": array for inner, array in held.arrays().items()}
+                inner, told = declared.format.pack(held) if declared.format else (held.arrays(), {})
+                arrays |= {f"{name}_{own}": array for own, array in inner.items()}
+                facts |= {name: told} if told else {}
             elif isinstance(declared, Field) and held is not None:
                 arrays[name] = np.array(held, declared.dtype)
         return arrays, facts
@@ -201,8 +214,7 @@ class Format:
     ) -> dict[str, Any]:
         """Return what `pack` was given, checked and copied; what does not fit is a `StorageError`.
 
-        Arrays without axes come back as numbers, and parts as mappings of arrays that their own
-        class has still to check.
+        Arrays without axes come back as numbers.
         """
         try:
             return self._read(dict(arrays), dict(facts or {}), lengths)
@@ -219,7 +231,12 @@ class Format:
                 found[name] = conform(declared.kind, facts.pop(name), name)
             elif isinstance(declared, Part):
                 names = [full for full in arrays if full.startswith(f"{name}_")]
-                found[name] = {full.removeprefix(f"{name}_"): arrays.pop(full) for full in names}
+                inner = {full.removeprefix(f"{name}_"): arrays.pop(full) for full in names}
+                told = facts.pop(name, {})
+                if declared.format is not None and inner:
+                    found[name] = declared.build(**declared.format._read(inner, told, lengths))
+                else:
+                    found[name] = declared.build(inner) if inner else None
             elif declared.optional and name not in arrays:
                 found[name] = None
             else:

@@ -30,8 +30,13 @@ _FACTS = (
     *("reward_range", "method", "confidence", "delta", "rare", "n_rows", "n_episodes"),
     *("columns", "settings", "objective", "held_out"),
 )
-_PROMISES = {name: kind for name, kind in get_type_hints(Safety).items() if name != "policy"}
+_FROZEN = ("visits", "starts", "log_odds", "certainty")
 _KINDS = get_type_hints(LatentModel)
+_SAFETY = Format(
+    "safety",
+    policy=real("states actions", 0, 1),
+    **{name: fact(kind) for name, kind in get_type_hints(Safety).items() if name != "policy"},
+)
 FORMAT = Format(
     "latent model",
     3,
@@ -40,13 +45,12 @@ FORMAT = Format(
     visits=whole("observations", 0),
     log_odds=real("observations", finite=False),
     certainty=real("observations", 0, 1, finite=False),
-    policy=real("states actions", 0, 1),
-    counts=part(),
+    safety=part(Safety, _SAFETY),
+    counts=part(Counts.from_arrays),
     decoder=part(),
     observation_names=exact(np.uint8, "*"),
     action_names=exact(np.uint8, "*"),
     **{name: fact(_KINDS[name]) for name in _FACTS},
-    **{name: fact(kind) for name, kind in _PROMISES.items()},
 )
 
 
@@ -59,7 +63,7 @@ def save_model(model: LatentModel, path: str | os.PathLike[str]) -> None:
     made = not target.exists()
     content = {
         **{field.name: getattr(model, field.name) for field in fields(model)},
-        **vars(model.judged),
+        "safety": model.judged,
         "labels": model.partition.labels,
         "observation_names": _pack_names(model.observation_names),
         "action_names": _pack_names(model.action_names),
@@ -144,28 +148,25 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
         names, actions = (
             _unpack_names(found.pop(name)) for name in ("observation_names", "action_names")
         )
-        labels, policy, counts = found.pop("labels"), freeze(found.pop("policy")), found["counts"]
-        found["counts"] = Counts.from_arrays(counts)
+        labels, policy = found.pop("labels"), found["safety"].policy
         sizes = len(labels), *policy.shape, policy.shape[1]
         if (len(names), *found["counts"].visits.shape, len(actions)) != sizes:
             raise ValueError("its parts are of different sizes")
         found["decoder"] = _decoder(found["decoder"], features, folder)
-        for name in ("visits", "starts", "log_odds", "certainty"):
-            freeze(found[name])
-        safety = Safety(policy, **{name: found.pop(name) for name in _PROMISES})
+        for array in (policy, *(found[name] for name in _FROZEN)):
+            freeze(array)
+        partition = Partition(labels)
         return LatentModel(
-            partition=Partition(labels),
-            observation_names=names,
-            action_names=actions,
-            safety=safety,
-            **found,
+            partition=partition, observation_names=names, action_names=actions, **found
         )
 
     return FORMAT.load(folder / FILE, build)
 
 
-def _decoder(arrays: dict[str, NDArray[Any]], features: Any, folder: Path) -> StateDecoder | None:
-    if not arrays:
+def _decoder(
+    arrays: dict[str, NDArray[Any]] | None, features: Any, folder: Path
+) -> StateDecoder | None:
+    if arrays is None:
         return None
     try:
         return StateDecoder.from_arrays(arrays, features)
