@@ -21,10 +21,11 @@ def tables(path):
 def lose(directory, *runs):
     """Take finished runs out of a directory, as if they had never been done."""
     for run in runs:
-        execute(directory.path, "DELETE FROM runs WHERE number = ?", directory.numbers[run])
+        number = directory.experiment.runs.index(run)
+        execute(directory.path, "DELETE FROM runs WHERE number = ?", number)
 
 
 def fail(directory, run, error):
     """Make a run one that failed."""
     with directory.store(writing=True) as store:
-        store.put(directory.numbers[run], {"error": error}, {})
+        store.put(run, {"error": error}, {})

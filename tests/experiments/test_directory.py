@@ -157,12 +157,9 @@ def test_lost_and_failed_runs_are_missing(done):
     assert done.missing == []
     fail(done, second, "an earlier try")
     assert (done.missing, done.failed) == ([second], [second])
-    assert done.error(second) == "an earlier try"
+    assert done.contents().failed[second] == "an earlier try"
     lose(done, first)
     assert done.missing == [first, second]
-    for question in (done.facts, done.error):
-        with pytest.raises(StorageError, match=first.id):
-            question(first)
     assert run_experiment(done) == []
     assert done.missing == []
 
@@ -223,7 +220,7 @@ def test_whoever_reads_does_not_stop_the_one_who_writes(done):
         before = reading._connection.execute(query).fetchall()
         rows = reading._connection.execute(query)
         found = [rows.fetchone()]
-        writing.put(0, {"error": "while somebody reads"}, {})
+        writing.put(first, {"error": "while somebody reads"}, {})
         assert [*found, *rows] == before
         assert reading.read().failed == {first: "while somebody reads"}
     assert done.failed == [first]

@@ -90,7 +90,7 @@ def test_a_run_can_be_repeated_alone(reference):
 
 def test_facts(reference):
     for run in reference.experiment.runs:
-        facts = reference.facts(run)
+        facts = reference.contents().finished[run].facts
         world = reference.experiment.world(run.world).make(run.n_observations, run.replicate)
         assert facts["gain"] == world.hidden.gain
         assert facts["seconds"] > 0
@@ -156,7 +156,9 @@ def test_killed_again_and_again_the_tables_are_the_same(tmp_path, monkeypatch):
     assert kills == 4
     assert directory.missing == []
     assert tables(directory.path) == tables(reference.path)
-    assert any(directory.facts(run)["resumed"] for run in directory.experiment.runs)
+    assert any(
+        directory.contents().finished[run].facts["resumed"] for run in directory.experiment.runs
+    )
     assert os.listdir(directory.path / "checkpoints") == []
 
 
@@ -170,7 +172,7 @@ def test_every_agent_goes_on_to_the_bit(tmp_path, monkeypatch, agent):
     with pytest.raises(Stop):
         run_experiment(directory, CutShort(12), checkpoint_seconds=0.0)
     assert run_experiment(directory) == []
-    assert directory.facts(directory.experiment.runs[0])["resumed"]
+    assert directory.contents().finished[directory.experiment.runs[0]].facts["resumed"]
     assert tables(directory.path) == tables(reference.path)
 
 
@@ -217,7 +219,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, monkeypatch,
     (line,) = [line for line in stream.getvalue().splitlines() if "is damaged" in line]
     where = r"goes on from step \d+, the checkpoint before" if before == "sound" else "starts from"
     assert re.search(rf"{run.id} .*the agent is damaged: table holds.*; the run {where}", line)
-    assert directory.facts(run)["resumed"] == (before == "sound")
+    assert directory.contents().finished[run].facts["resumed"] == (before == "sound")
     assert tables(directory.path) == tables(reference.path)
     assert list((directory.path / "checkpoints").iterdir()) == []
 
@@ -270,7 +272,7 @@ def test_progress_is_told(tmp_path, monkeypatch):
         assert steps[0] == 0
         assert steps[-1] == 2000
         assert steps == sorted(steps)
-        facts = directory.facts(run)
+        facts = directory.contents().finished[run].facts
         assert (mine[-1].regret, mine[-1].n_clusters) == (facts["regret"], facts["n_clusters"])
 
 
@@ -291,7 +293,7 @@ def test_a_run_that_fails_stops_no_other_and_is_tried_again(reference, tmp_path,
     assert directory.failed == failed == directory.missing
     assert (bad, "RuntimeError: no luck today") in watcher.ends
     assert len(watcher.ends) == 8
-    assert "no luck today" in directory.error(bad)
+    assert "no luck today" in directory.contents().failed[bad]
     assert directory.errors_file.read_text().startswith(bad.id)
     summary = json.loads((directory.path / "summary.json").read_text())
     assert summary["runs"]["failed"] == [run.id for run in failed]
@@ -323,10 +325,10 @@ def test_a_full_disk_ends_it_and_what_is_finished_is_kept(reference, tmp_path, m
 def test_a_full_disk_under_the_store(reference, tmp_path, monkeypatch):
     directory = new(tmp_path / "x")
 
-    def full(self, number, *_):
-        if number == 3:
+    def full(self, run, *_):
+        if run == directory.experiment.runs[3]:
             raise WriteError("database or disk is full")
-        return put(self, number, *_)
+        return put(self, run, *_)
 
     put = Store.put
     with monkeypatch.context() as patch:
@@ -344,7 +346,7 @@ def test_another_version_of_the_library_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("romdp.experiments.running.__version__", "9.9")
     failed = run_experiment(directory)
     assert len(failed) == 2
-    assert "this worker has romdp 9.9" in directory.error(failed[0])
+    assert "this worker has romdp 9.9" in directory.contents().failed[failed[0]]
 
 
 def test_baselines_run_like_agents(tmp_path, monkeypatch):

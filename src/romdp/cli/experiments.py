@@ -160,45 +160,39 @@ def compare(
     check_output(out, "directory")
     content = {} if config is None else _read_config(config)
     arguments = _arguments(states, actions, more or [])
-    given = {
-        "observations": None
-        if observations is None
-        else [read_number(part, "--observations") for part in observations.split(",")],
-        "steps": None if steps is None else read_number(steps, "--steps"),
-        "seeds": seeds,
-        "seed": seed,
-        "agents": None if agents is None else [name.strip() for name in agents.split(",")],
-    }
+    content |= _given(seeds=seeds, seed=seed)
+    if steps is not None:
+        content["steps"] = read_number(steps, "--steps")
+    if agents is not None:
+        content["agents"] = [name.strip() for name in agents.split(",")]
+    sizes = None
+    if observations is not None:
+        sizes = [read_number(size, "--observations") for size in observations.split(",")]
     if world or arguments:
         if "worlds" in content:
             raise InvalidInputError(
                 f"{config} says which worlds; leave out --world, --states, --actions and --set"
             )
-        worlds, sizes = _worlds(world or ["random-romdp"], arguments)
-        content["worlds"] = worlds
-        if sizes is not None:
-            if given["observations"] is not None:
-                raise InvalidInputError(
-                    "the states of random-mdp are its observations; give --states or "
-                    "--observations, not both"
-                )
-            given["observations"] = sizes
-    content |= {key: value for key, value in given.items() if value is not None}
-    settings = {
-        "sets": sets,
-        "scale": scale,
-        "delta": delta,
-        "unknown_states": unknown_states or None,
-        "factor": factor,
-        "constant": constant,
-        "objective": objective,
-    }
+        content["worlds"], own_sizes = _worlds(world or ["random-romdp"], arguments)
+        if own_sizes and sizes:
+            raise InvalidInputError(
+                "the states of random-mdp are its observations; give --states or "
+                "--observations, not both"
+            )
+        sizes = sizes or own_sizes
+    content |= _given(observations=sizes)
     before = content.get("agent_settings", {})
     if not isinstance(before, dict):
         raise InvalidInputError("agent_settings must be a table such as scale = 0.1")
-    content["agent_settings"] = before | {
-        key: value for key, value in settings.items() if value is not None
-    }
+    content["agent_settings"] = before | _given(
+        sets=sets,
+        scale=scale,
+        delta=delta,
+        unknown_states=unknown_states or None,
+        factor=factor,
+        constant=constant,
+        objective=objective,
+    )
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
     experiment = Experiment.from_dict(content)
     with closing(make_executor(workers, dask)) as executor:
@@ -315,7 +309,8 @@ def run_directory(
         raise typer.Exit(1) from None
     typer.echo(format_summary(read_json(directory.path / "summary.json")))
     if failed:
-        first = last_line(directory.error(failed[0])).removeprefix("romdp.core.errors.")
+        found = directory.contents().failed[failed[0]]
+        first = last_line(found).removeprefix("romdp.core.errors.")
         typer.echo(
             f"romdp: {len(failed)} of {len(directory.experiment.runs)} runs failed (the first: "
             f"{one_line(first)}); {directory.errors_file} says why; try them again with: "
@@ -356,6 +351,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     return content
 
 
+def _given(**values: Any) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _arguments(states: int | None, actions: int | None, more: list[str]) -> dict[str, Any]:
     """Collect the arguments of the worlds; a value that is not JSON is text."""
     arguments: dict[str, Any] = {}
@@ -367,8 +367,7 @@ def _arguments(states: int | None, actions: int | None, more: list[str]) -> dict
             arguments[name.strip()] = json.loads(value)
         except (ValueError, RecursionError):
             arguments[name.strip()] = value
-    sizes = {"n_states": states, "n_actions": actions}
-    return arguments | {name: size for name, size in sizes.items() if size is not None}
+    return arguments | _given(n_states=states, n_actions=actions)
 
 
 def _worlds(

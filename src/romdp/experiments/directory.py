@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -181,25 +180,6 @@ class RunDirectory:
     def failed(self) -> list[RunSpec]:
         """The runs that failed."""
         return list(self.contents().failed)
-
-    @cached_property
-    def numbers(self) -> dict[RunSpec, int]:
-        """The place of each run in the experiment."""
-        return {run: number for number, run in enumerate(self.experiment.runs)}
-
-    def facts(self, run: RunSpec) -> dict[str, Any]:
-        """Return the facts of a finished run: final figures, wall time, versions and the like."""
-        found = self.contents().finished.get(run)
-        if found is None:
-            raise StorageError(f"{self.path}: the run {run.id} is not finished")
-        return dict(found.facts)
-
-    def error(self, run: RunSpec) -> str:
-        """Return the traceback of a run that failed."""
-        error = self.contents().failed.get(run)
-        if error is None:
-            raise StorageError(f"{self.path}: the run {run.id} has not failed")
-        return error
 
     def checkpoint(self, run: RunSpec) -> Path:
         """Say where a run under way is kept."""

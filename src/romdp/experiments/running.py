@@ -222,7 +222,7 @@ def run_experiment(
     """
     watch = watcher or (InNotebook() if in_notebook() else Watcher())
     failed: list[RunSpec] = []
-    runs, numbers = directory.experiment.runs, directory.numbers
+    runs = directory.experiment.runs
     with directory.lock():
         directory.prepare()
         with directory.store(writing=True) as store:
@@ -249,11 +249,11 @@ def run_experiment(
                     for outcome in outcomes:
                         run = todo[outcome.index]
                         if outcome.error is None:
-                            store.put(numbers[run], outcome.value.facts, outcome.value.tables)
+                            store.put(run, outcome.value.facts, outcome.value.tables)
                             delete_checkpoint(directory.checkpoint(run))
                             watch.finished(run, outcome.value.facts)
                         else:
-                            store.put(numbers[run], {"error": outcome.error}, {})
+                            store.put(run, {"error": outcome.error}, {})
                             failed.append(run)
                             watch.failed(run, outcome.error)
         directory.write_summary(summarise(directory))

@@ -34,7 +34,7 @@ _VALUES = ", ".join("?" * (len(TABLES) + 3))
 
 
 @dataclass(frozen=True)
-class Finished:
+class StoredRun:
     """A run that is finished: its facts, and those of its tables that were asked for."""
 
     facts: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Contents:
         In what way the rows of runs are damaged.
     """
 
-    finished: dict[RunSpec, Finished] = field(default_factory=dict)
+    finished: dict[RunSpec, StoredRun] = field(default_factory=dict)
     failed: dict[RunSpec, str] = field(default_factory=dict)
     damaged: dict[RunSpec, str] = field(default_factory=dict)
 
@@ -68,13 +68,14 @@ class Store:
     path
         The file.
     runs
-        All runs of the experiment, in order: a run's number is its place there.
+        All runs of the experiment, in order: the number of a row is a place there.
     writing
         Whether this is the one process that writes.
     """
 
     def __init__(self, path: Path, runs: Sequence[RunSpec], *, writing: bool = False) -> None:
         self._path, self._runs, self._writing = path, runs, writing
+        self._numbers = {run: number for number, run in enumerate(runs)}
         if path.is_symlink():
             raise StorageError(f"{path} is a symbolic link; romdp only uses the file itself")
         # Where nothing may be written, the file is opened as one that never changes.
@@ -140,16 +141,16 @@ class Store:
                         continue
                     size = run.n_observations
                     tables = {kind: unpack(kind, named[kind], size) for kind in wanted}
-                    contents.finished[run] = Finished(told, tables)
+                    contents.finished[run] = StoredRun(told, tables)
                 except (ValueError, TypeError, RecursionError, zlib.error) as error:
                     contents.damaged[run] = str(error)
         return contents
 
-    def put(self, number: int, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
+    def put(self, run: RunSpec, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         """Keep a run that ended: finished, or failed if its facts name an ``error``."""
         text = json.dumps(facts)
         blobs = [tables.get(kind, b"") for kind in TABLES]
-        row = (number, text, *blobs, _seal(self._runs[number], text, blobs))
+        row = (self._numbers[run], text, *blobs, _seal(run, text, blobs))
         with self._guard():
             self._connection.execute("BEGIN IMMEDIATE")
             try:

@@ -13,7 +13,7 @@ from romdp.core.errors import StorageError
 from romdp.core.storage import check_directory
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import Experiment, RunSpec
-from romdp.experiments.store import Finished
+from romdp.experiments.store import StoredRun
 from romdp.experiments.tables import TABLES, Columns
 from romdp.experiments.watching import last_line
 from romdp.playing.episodes import mean_return_by_step
@@ -180,7 +180,7 @@ def read_results(path: str | os.PathLike[str]) -> Results:
     return Results(directory, tuple(records), missing, failures, damaged)
 
 
-def _record(run: RunSpec, found: Finished) -> Record:
+def _record(run: RunSpec, found: StoredRun) -> Record:
     figures, groups = found.tables["figures"], found.tables["groups"]
     averages = mean_return_by_step(found.tables["returns"], figures["step"])
     truth = groups["labels"][0].astype(np.int64)
