@@ -12,15 +12,18 @@ import functools
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 import romdp
+from romdp.experiments.tables import TABLES
 
 ROMDP = (sys.executable, "-m", "romdp")
 REPRODUCE = """
@@ -104,8 +107,9 @@ def kill_apply(folder, times, rng):
 
 
 def tables(folder):
-    """Return the bytes of every table below a directory."""
-    return {path.name: path.read_bytes() for path in folder.rglob("*.parquet")}
+    """Return the tables of all runs of a directory, as the bytes that are stored."""
+    with closing(sqlite3.connect(folder / "runs.sqlite")) as store:
+        return store.execute(f"SELECT number, {', '.join(TABLES)} FROM runs").fetchall()
 
 
 def kill_reproduce(folder, times, rng):

@@ -28,7 +28,7 @@ def test_create_and_open(tmp_path):
     assert found == made
     assert found.romdp == romdp.__version__
     assert found.missing == list(small().runs)
-    assert found.failed == []
+    assert list(found.contents().failed) == []
     assert json.loads((made.path / "experiment.json").read_text()) == small().to_dict()
 
 
@@ -156,7 +156,7 @@ def test_lost_and_failed_runs_are_missing(done):
     first, second = done.experiment.runs
     assert done.missing == []
     fail(done, second, "an earlier try")
-    assert (done.missing, done.failed) == ([second], [second])
+    assert (done.missing, list(done.contents().failed)) == ([second], [second])
     assert done.contents().failed[second] == "an earlier try"
     lose(done, first)
     assert done.missing == [first, second]
@@ -223,7 +223,7 @@ def test_whoever_reads_does_not_stop_the_one_who_writes(done):
         writing.put(first, {"error": "while somebody reads"}, {})
         assert [*found, *rows] == before
         assert reading.read().failed == {first: "while somebody reads"}
-    assert done.failed == [first]
+    assert list(done.contents().failed) == [first]
 
 
 def test_a_missing_baseline_is_refused_before_anything_is_written(tmp_path, monkeypatch):

@@ -290,7 +290,7 @@ def test_a_run_that_fails_stops_no_other_and_is_tried_again(reference, tmp_path,
         patch.setattr("romdp.experiments.running.make_agent", sometimes)
         failed = run_experiment(directory, Here(), watcher)
     assert {(run.agent, run.n_observations) for run in failed} == {(bad.agent, bad.n_observations)}
-    assert directory.failed == failed == directory.missing
+    assert list(directory.contents().failed) == failed == directory.missing
     assert (bad, "RuntimeError: no luck today") in watcher.ends
     assert len(watcher.ends) == 8
     assert "no luck today" in directory.contents().failed[bad]
@@ -298,7 +298,7 @@ def test_a_run_that_fails_stops_no_other_and_is_tried_again(reference, tmp_path,
     summary = json.loads((directory.path / "summary.json").read_text())
     assert summary["runs"]["failed"] == [run.id for run in failed]
     assert run_experiment(directory) == []
-    assert directory.failed == []
+    assert list(directory.contents().failed) == []
     assert not directory.errors_file.exists()
     assert tables(directory.path) == tables(reference.path)
 

@@ -280,26 +280,25 @@ def write_arrays(
 
 def read_kind(path: PathLike) -> str:
     """Say what kind of thing a sealed file holds."""
-    return str(_read(path)[0]["kind"])
+    return str(_read(path)[0])
 
 
 def read_arrays(
     path: PathLike, kind: str, version: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what `write_arrays` wrote; a foreign, damaged or newer file is a clear error."""
-    header, arrays = _read(path)
-    with reading(path):
-        if header["kind"] != kind:
-            raise StorageError(f"{path} holds a {header['kind']}, not a {kind}")
-        if header["version"] != version:
-            raise StorageError(
-                f"{path} has format version {header['version']}; this romdp reads version {version}"
-            )
-        return arrays, dict(header["facts"])
+    found_kind, found_version, arrays, facts = _read(path)
+    if found_kind != kind:
+        raise StorageError(f"{path} holds a {found_kind}, not a {kind}")
+    if found_version != version:
+        raise StorageError(
+            f"{path} has format version {found_version}; this romdp reads version {version}"
+        )
+    return arrays, facts
 
 
-def _read(path: PathLike) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read the header and the arrays of a sealed file."""
+def _read(path: PathLike) -> tuple[Any, Any, dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read kind, version, arrays and facts of a sealed file."""
     with open_regular(path) as file:
         content = file.read()
     if hashlib.sha256(memoryview(content)[:-_SEAL]).hexdigest().encode() != content[-_SEAL:]:
@@ -310,7 +309,8 @@ def _read(path: PathLike) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise StorageError(f"{path} is damaged or not a file of romdp")
     with reading(path), np.load(BytesIO(content), allow_pickle=False) as archive:
         header = json.loads(archive[_HEADER].tobytes())
-        return header, {name: archive[name] for name in archive.files if name != _HEADER}
+        arrays = {name: archive[name] for name in archive.files if name != _HEADER}
+        return header["kind"], header["version"], arrays, dict(header["facts"])
 
 
 @contextmanager
@@ -321,8 +321,7 @@ def reading(path: PathLike) -> Iterator[None]:
     except MisuseError:
         raise
     except StorageError as error:
-        known = str(error).startswith(os.fspath(path))
-        raise StorageError(f"{error}" if known else f"{path}: {error}") from error
+        raise StorageError(f"{path}: {error}") from error
     except Exception as error:
         what = str(error) or type(error).__name__
         raise StorageError(f"{path} is damaged: {what}") from error

@@ -176,11 +176,6 @@ class RunDirectory:
         finished = self.contents().finished
         return [run for run in self.experiment.runs if run not in finished]
 
-    @property
-    def failed(self) -> list[RunSpec]:
-        """The runs that failed."""
-        return list(self.contents().failed)
-
     def checkpoint(self, run: RunSpec) -> Path:
         """Say where a run under way is kept."""
         return self.path / _CHECKPOINTS / f"{run.id}.npz"

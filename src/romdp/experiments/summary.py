@@ -269,7 +269,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     parts = [
         f"{runs['finished']} of {runs['all']} runs of {summary['steps']:,} steps; "
         f"{summary['confidence']} for all optimistic agents.\n"
-        f"Objective: {summary.get('objective', 'average')}."
+        f"Objective: {summary['objective']}."
     ]
     for cell in summary["cells"]:
         parts.append(_cell(cell))
@@ -313,7 +313,7 @@ def _row(figures: Mapping[str, Any]) -> tuple[str, ...]:
         number(regret["interquartile_mean"], 1),
         number(pseudo["mean"], 1),
         interval(pseudo["mean_interval"], 1),
-        number(figures.get("over_limit"), 1),
+        number(figures["over_limit"], 1),
         number(figures["slope"]["mean"], 2),
         number(figures["n_clusters"]["mean"], 1),
         f"{100 * figures['exact']:.0f}%",

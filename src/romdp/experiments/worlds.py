@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.text import plain
 from romdp.core.validation import choice
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
@@ -63,7 +64,7 @@ class NamedWorld:
             choice(argument, f"argument of world {self.name!r}", parameters)
         # Defaults are written out: an experiment stays what it was when they change.
         full = {
-            name: self.arguments.get(name, _plain(parameter.default))
+            name: self.arguments.get(name, plain(parameter.default))
             for name, parameter in parameters.items()
         }
         object.__setattr__(self, "arguments", full)
@@ -250,8 +251,3 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise InvalidInputError(f"{name} is {value!r}; pass text")
     return value
-
-
-def _plain(value: Any) -> Any:
-    """Write a default as JSON would give it back."""
-    return list(value) if isinstance(value, tuple) else value

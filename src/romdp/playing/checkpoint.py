@@ -86,14 +86,9 @@ class Checkpoint:
 
     def _remedy(self) -> str:
         """Say what to do with a file that cannot be used."""
-        hint = "delete it"
-        if self.path is not None:
-            before = _previous(self.path)
-            try:
-                read_arrays(before, _KIND, _VERSION)
-                hint = f"copy {before} over it to go on from there"
-            except StorageError:  # there is none, or it is of no use either
-                pass
+        assert self.path is not None
+        before = _previous(self.path)
+        hint = f"copy {before} over it to go on from there" if before.exists() else "delete it"
         return f"{hint}, or choose another path"
 
 
