@@ -282,7 +282,7 @@ def test_a_lost_scheduler_is_one_line_and_nothing_failed(tmp_path, monkeypatch):
     path = tmp_path / "x"
     expected = f"romdp: the Dask scheduler was lost; go on with: romdp resume {path}\n"
     assert (result.exit_code, result.stderr) == (1, expected)
-    assert RunDirectory.open(path).failed == []
+    assert RunDirectory.open(path).contents().failed == {}
     assert len(RunDirectory.open(path).missing) == 7
 
 
