@@ -174,9 +174,9 @@ class Format:
     kind
         What it is called in files and messages: "policy".
     version
-        Of the format; files of another one are refused.
+        The version of the format; files of another one are refused.
     fields
-        What it holds, by name.
+        What it holds, by name. No other name may begin with that of a part.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class Format:
         """
         try:
             return self._read(dict(arrays), dict(facts or {}), lengths)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, OverflowError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise StorageError(f"the {self.kind} is damaged: {reason}") from error
 

@@ -75,7 +75,6 @@ class Store:
 
     def __init__(self, path: Path, runs: Sequence[RunSpec], *, writing: bool = False) -> None:
         self._path, self._runs, self._writing = path, runs, writing
-        self._numbers = {run: number for number, run in enumerate(runs)}
         if path.is_symlink():
             raise StorageError(f"{path} is a symbolic link; romdp only uses the file itself")
         # Where nothing may be written, the file is opened as one that never changes.
@@ -87,6 +86,7 @@ class Store:
             )
             self._connection.text_factory = lambda text: text.decode("utf-8", "replace")
             if writing:
+                self._numbers = {run: number for number, run in enumerate(runs)}
                 # A commit then needs no sync: a kill loses nothing, a power failure perhaps the
                 # last few runs, which are repeated.
                 self._connection.execute("PRAGMA journal_mode = WAL")
