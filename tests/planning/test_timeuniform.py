@@ -142,6 +142,7 @@ def best_law_on_support(counts, pair, ends, values, share):
     low, high = ends[0][pair], ends[1][pair]
     support = set(np.flatnonzero(row)) | {order[0]}
     allowed = share * (values.max() - values.min()) * np.count_nonzero(row)
+    narrow = None  # what the first support expects
     while True:
         law = np.where(np.isin(np.arange(n_states), list(support)), low, 0.0)
         left = 1 - law.sum()
@@ -155,9 +156,9 @@ def best_law_on_support(counts, pair, ends, values, share):
                 moved = min(high[state], spare)
                 spare -= moved
                 outside += moved * (values[state] - values.min())
-        inside = law @ (values - values.min())
-        if outside <= min(allowed, inside):
-            law[order[-1]] += left  # what the support has no room for
+        narrow = law @ (values - values.min()) if narrow is None else narrow
+        if outside <= min(allowed, narrow):
+            assert left <= 1e-12  # what was seen has room for everything
             return law
         support.add(next(state for state in order if state not in support))
 
@@ -204,17 +205,17 @@ def test_a_support_is_widened_where_unseen_states_matter():
     assert law[2] == pytest.approx(rare / 2)
     task = new_iteration(np.zeros((n_states, 1)), values, 1.0, 1)
     rank(values, task.order)
-    seen = row > 0
-    room, unseen = np.where(seen, high - low, 0), np.where(seen, 0, high)
-    assert widen(task, low, room, unseen, rare, 0.05, 0)[0] == pytest.approx(law @ values)
-    assert widen(task, low, room, unseen, rare, 10.0, 0)[0] == pytest.approx(law @ values)
+    room = np.where(row > 0, high - low, 0)
+    narrow = low @ values + rare / 2 * 1.0  # with the best state alone
+    added, extra = widen(task, row, room, rare / 2, rare, 0.05, 0)
+    assert (narrow + added, extra) == (pytest.approx(law @ values), n_states - 1)
+    assert widen(task, row, room, rare / 2, rare, 10.0, 0) == (0.0, 1)
     # Of five small chances three must be in: the last two are worth less than these together.
-    narrow, extra = widen(task, low, room, unseen / 9, rare, 10.0, 0)
-    assert narrow == pytest.approx(rare / 18 * (1.0 + 0.9 + 0.8))
-    assert extra == 2
-    kept, extra = widen(task, low, room, unseen / 9, rare, 10.0, 4)  # as an earlier sweep needed
-    assert kept == pytest.approx(rare / 18 * (1.0 + 0.9 + 0.8 + 0.7 + 0.6))
-    assert extra == 4
+    tiny, allowed = rare / 18, rare / 18 * 1.31  # 0.7 + 0.6, and some rounding
+    added, extra = widen(task, row, room, tiny, rare, allowed, 0)
+    assert (added, extra) == (pytest.approx(tiny * (0.9 + 0.8)), 3)
+    added, extra = widen(task, row, room, tiny, rare, allowed, 5)  # as an earlier sweep needed
+    assert (added, extra) == (pytest.approx(tiny * (0.9 + 0.8 + 0.7 + 0.6)), 5)
 
 
 def test_plans_do_not_go_round_in_circles():

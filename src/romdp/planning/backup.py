@@ -223,61 +223,66 @@ def slack(totals: Floats) -> float:
 @kernel
 def widen(
     task: Iteration,
-    lower: Floats,
+    row: NDArray[Any],
     room: Floats,
-    unseen: Floats,
+    fits: float,
     missing: float,
     allowed: float,
     least: int,
 ) -> tuple[float, int]:
-    """Expect the values under the best law of one row on a support that is wide enough.
+    """Return what a support that is wide enough adds to the value that a row expects.
 
     The support holds the states that were seen, the best state, and as many of the other states,
     from the best on, as needed: what these could add at most if they were left out must not exceed
-    ``allowed``, nor the result (the near-optimistic support of UCRL3). At least ``least`` of them
-    are in it; their number is returned beside the expected value.
+    ``allowed`` (the near-optimistic support of UCRL3). At least ``least`` unseen states are in it,
+    the best state among them if it was not seen; their number is returned as well.
 
-    ``lower`` are the lower ends of the row's chances, ``room`` what fits above them for the states
-    seen, ``unseen`` what fits for the others, and ``missing`` what the lower ends leave of one.
-    What the support has no room for is lost, as if it led to the worst state.
+    ``row`` is positive where a state was seen, ``room`` is what fits there above the lower ends of
+    the chances, ``fits`` what fits at any other state, and ``missing`` what the lower ends leave of
+    one. What is added is beside the support that holds no unseen state but the best one.
     """
     order, values = task.order, task.values
     sums = np.zeros(values.size + 1)  # of the values of unseen states, from the best on
-    n_unseen, fits, base = 0, 1.0, 0.0
-    for i in range(values.size):
-        base += lower[order[i]] * values[order[i]]
-        if i > 0 and unseen[order[i]] > 0.0:
-            fits = unseen[order[i]]  # the same for all of them
-            sums[n_unseen + 1] = sums[n_unseen] + values[order[i]]
-            n_unseen += 1
-    # The more states are added, the less is left out and the more is expected: bisect.
-    fewest, most = min(least, n_unseen), n_unseen
+    n_unseen, total = 0, 0.0
+    for i in range(values.size):  # nothing branches here: what was seen is hard to foresee
+        is_unseen = row[order[i]] <= 0
+        n_unseen += is_unseen
+        total += is_unseen * values[order[i]]
+        sums[n_unseen] = total
+    news = int(row[order[0]] <= 0)
+    # The more states are added, the less is left out: bisect.
+    fewest, most = min(max(least, news), n_unseen), n_unseen
     while fewest < most:
         extra = (fewest + most) // 2
         full = min(n_unseen - extra, int(1.0 / fits))
         outside = fits * (sums[extra + full] - sums[extra])
         if extra + full < n_unseen:  # the last one gets the rest of the chance
             outside += (1.0 - full * fits) * (sums[extra + full + 1] - sums[extra + full])
-        if outside <= min(allowed, base + _fill(task, room, unseen, missing, extra)):
+        if outside <= allowed:
             most = extra
         else:
             fewest = extra + 1
-    return base + _fill(task, room, unseen, missing, fewest), fewest
+    if fewest == news:
+        return 0.0, news
+    narrow = _fill(task, row, room, fits, missing, news)
+    return _fill(task, row, room, fits, missing, fewest) - narrow, fewest
 
 
 @kernel
-def _fill(task: Iteration, room: Floats, unseen: Floats, left: float, extra: int) -> float:
+def _fill(
+    task: Iteration, row: NDArray[Any], room: Floats, fits: float, left: float, extra: int
+) -> float:
     """Return what it adds to fill the best states first, ``extra`` unseen ones among them."""
     added = 0.0
     for i in range(task.order.size):
         if left <= 0.0:
             break
         state = task.order[i]
-        fits = room[state]
-        if unseen[state] > 0.0 and (i == 0 or extra > 0):
-            fits = unseen[state]
-            extra -= i > 0
-        moved = min(fits, left)
+        free = room[state]
+        if row[state] <= 0:
+            free = fits if extra > 0 else 0.0
+            extra -= 1
+        moved = min(free, left)
         left -= moved
         added += moved * task.values[state]
     return added

@@ -139,10 +139,9 @@ class Entries(NamedTuple):
 
     lowers: Floats  # lower ends, zero where unseen
     rooms: Floats  # what fits above them, zero where unseen
-    unseen: Floats  # upper ends of chances never seen, zero where seen
+    fits: Floats  # (panels, lanes): upper end of every chance that was never seen
     missing: Floats  # (panels, lanes): what the lower ends leave of one
     supports: Floats  # (panels, lanes): how many states were seen
-    outside: Floats  # (panels, lanes): what all states that were not seen could get together
 
 
 @kernel
@@ -150,29 +149,25 @@ def find_time_uniform(panels: Floats, pairs: Integers, totals: Floats, doubt: fl
     """Return the time-uniform intervals around the chances in ``panels``."""
     n_panels, n_states, n_lanes = panels.shape
     lowers, rooms = np.empty_like(panels), np.empty_like(panels)
-    unseen = np.empty_like(panels)
-    missing, supports = np.zeros((n_panels, n_lanes)), np.zeros((n_panels, n_lanes))
-    outside = np.zeros((n_panels, n_lanes))
-    mixed, never, always = np.zeros(n_lanes), np.zeros(n_lanes), np.zeros(n_lanes)
+    fits, missing = np.zeros((n_panels, n_lanes)), np.zeros((n_panels, n_lanes))
+    supports = np.zeros((n_panels, n_lanes))
+    mixed, always = np.zeros(n_lanes), np.zeros(n_lanes)
     for panel in range(n_panels):
         mine = pairs[panel * n_lanes : (panel + 1) * n_lanes]
-        mixed[mine.size :], never[mine.size :] = 0.0, 0.0  # lanes without a row
+        mixed[mine.size :] = 0.0  # lanes without a row
         missing[panel, : mine.size] = 1.0
         for lane in range(mine.size):
             allowed = chance_radii(totals[mine[lane]], n_states, doubt)
-            mixed[lane], never[lane], always[lane] = allowed
+            mixed[lane], fits[panel, lane], always[lane] = allowed
         for state in range(n_states):
             for lane in range(n_lanes):
                 p = panels[panel, state, lane]
-                low, high = ends(p, Radii(mixed[lane], never[lane], always[lane]))
-                seen = 1.0 if p > 0.0 else 0.0
+                low, high = ends(p, Radii(mixed[lane], 0.0, always[lane]))
                 lowers[panel, state, lane] = low
-                rooms[panel, state, lane] = seen * (high - low)
-                unseen[panel, state, lane] = (1.0 - seen) * high
+                rooms[panel, state, lane] = high - low
                 missing[panel, lane] -= low
-                supports[panel, lane] += seen
-                outside[panel, lane] += (1.0 - seen) * high
-    return Entries(lowers, rooms, unseen, missing, supports, np.minimum(outside, 1.0))
+                supports[panel, lane] += p > 0.0
+    return Entries(lowers, rooms, fits, missing, supports)
 
 
 @kernel
@@ -287,21 +282,25 @@ def iterate_intervals(task: Iteration, lowers: Floats, rooms: Floats, pairs: Int
 
 
 @kernel
-def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: float) -> None:
+def iterate_supports(
+    task: Iteration, weights: NDArray[np.generic], entries: Entries, pairs: Integers, share: float
+) -> None:
     """Run extended value iteration inside intervals, on supports that are wide enough (`widen`).
 
     The states seen and the best one are filled first, for all lanes at once. Only where the other
     states could add more than is allowed the lane is looked at by itself.
 
     How many states a support needs depends on the values, and they on it: chosen anew at every
-    sweep, the numbers may go round in a circle. So from `UNDAMPED` sweeps on they only grow. A
-    number is at most S, so it is soon fixed, and the sweeps are then those of a single model. A
-    larger support can only raise what is expected, so the plan is as optimistic as before.
+    sweep, the numbers may go round in a circle. So from `UNDAMPED` sweeps on they only grow, and
+    the best state counts as one of them where it was not seen: a row must not gain or lose a state
+    because two states swap their ranks. A number is at most S, so it is soon fixed, and the sweeps
+    are then those of a single model. A larger support can only raise what is expected, so the plan
+    is as optimistic as before.
     """
     order, values = task.order, task.values
     n_panels, n_states, n_lanes = entries.lowers.shape
     lanes = np.empty((2, n_lanes))
-    outside, spare = np.empty(n_lanes), np.empty(n_lanes)
+    outside, spare, news = np.empty(n_lanes), np.empty(n_lanes), np.empty(n_lanes, np.int64)
     held = np.zeros((n_panels, n_lanes), np.int64)  # unseen states that a support keeps
     last = False
     while not last:
@@ -309,48 +308,36 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
         rank(values, order)
         best = order[0]
         top = values[best]
-        second = max(0.0, values[order[min(1, n_states - 1)]])
         task.expected[:] = top
         for panel in range(n_panels):
-            lowers, rooms, unseen = (
-                entries.lowers[panel],
-                entries.rooms[panel],
-                entries.unseen[panel],
-            )
+            lowers, rooms = entries.lowers[panel], entries.rooms[panel]
+            fits, missing = entries.fits[panel], entries.missing[panel]
             for lane in range(n_lanes):
-                moved = min(unseen[best, lane], entries.missing[panel, lane])
-                lanes[0, lane] = moved * top
-                lanes[1, lane] = entries.missing[panel, lane] - moved
+                news[lane] = rooms[best, lane] <= 0.0
+                moved = min(news[lane] * fits[lane], missing[lane])
+                lanes[0, lane], lanes[1, lane] = moved * top, missing[lane] - moved
+                if keeps:
+                    held[panel, lane] = max(held[panel, lane], news[lane])
             _move_and_expect(task, lowers, rooms, 1.0, lanes)
-            n_lacking = 0  # lanes that what is left out might matter to, by a rough bound
-            for lane in range(n_lanes):
-                allowed = min(share * top * entries.supports[panel, lane], lanes[0, lane])
-                lacking = entries.outside[panel, lane] * second > allowed
-                n_lacking += lacking or held[panel, lane] > 0
-            if n_lacking > 0:
-                outside[:] = 0.0
-                spare[:] = 1.0
-                for i in range(1, n_states):
-                    value, fits = values[order[i]], unseen[order[i]]
-                    for lane in range(n_lanes):
-                        moved = min(fits[lane], spare[lane])
-                        spare[lane] -= moved
-                        outside[lane] += moved * value
+            outside[:] = 0.0
+            spare[:] = 1.0
+            for i in range(1, n_states):
+                value, room = values[order[i]], rooms[order[i]]
                 for lane in range(n_lanes):
-                    allowed = share * top * entries.supports[panel, lane]
-                    least = held[panel, lane]
-                    if least > 0 or outside[lane] > min(allowed, lanes[0, lane]):
-                        lanes[0, lane], extra = widen(
-                            task,
-                            lowers[:, lane].copy(),
-                            rooms[:, lane].copy(),
-                            unseen[:, lane].copy(),
-                            entries.missing[panel, lane],
-                            allowed,
-                            least,
-                        )
-                        if keeps:
-                            held[panel, lane] = extra
+                    moved = min(fits[lane], spare[lane]) if room[lane] <= 0.0 else 0.0
+                    spare[lane] -= moved
+                    outside[lane] += moved * value
+            for lane in range(min(n_lanes, pairs.size - panel * n_lanes)):
+                allowed = min(share * top * entries.supports[panel, lane], lanes[0, lane])
+                least = held[panel, lane]
+                if least > news[lane] or outside[lane] > allowed:
+                    row, room = weights[pairs[panel * n_lanes + lane]], rooms[:, lane]
+                    added, extra = widen(
+                        task, row, room, fits[lane], missing[lane], allowed, least
+                    )
+                    lanes[0, lane] += added
+                    if keeps:
+                        held[panel, lane] = extra
             _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
         last = advance(task)
 
@@ -361,6 +348,7 @@ class DenseArrivals(Arrivals):
     def __init__(self, weights: NDArray[Any], known: NDArray[np.bool_]) -> None:
         self.shape = known.shape[0], known.shape[1]
         rows = np.ascontiguousarray(weights).reshape(-1, weights.shape[-1])
+        self._rows = rows
         self._panels, self._pairs, totals, bad = arrange(rows, known.reshape(-1))
         if bad >= 0:
             self._refuse(bad, rows[bad])
@@ -383,5 +371,5 @@ class DenseArrivals(Arrivals):
         """Run extended value iteration inside time-uniform intervals."""
         totals = self.totals.reshape(-1)
         entries = find_time_uniform(self._panels, self._pairs, totals, doubt)
-        iterate_supports(task, entries, self._pairs, slack(totals))
+        iterate_supports(task, self._rows, entries, self._pairs, slack(totals))
         return Plan.of(task)

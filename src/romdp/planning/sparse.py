@@ -183,7 +183,7 @@ class RowEntries(NamedTuple):
 
     lowers: Floats
     rooms: Floats
-    unseen: Floats  # (rows,): upper end of every chance that the row has never seen
+    fits: Floats  # (rows,): upper end of every chance that the row has never seen
     missing: Floats  # (rows,): what the lower ends leave of one
     starts: Integers  # entries of row r: those from starts[r] to starts[r + 1]
     states: Integers  # arrival state of each entry, by row
@@ -207,15 +207,15 @@ def find_time_uniform(lists: Lists, n_per_row: Floats, doubt: float) -> RowEntri
             states[free[row]], places[free[row]] = state, k
             free[row] += 1
     lowers, rooms = np.empty(lists.rows.size), np.empty(lists.rows.size)
-    unseen, missing = np.empty(n_rows), np.ones(n_rows)
+    fits, missing = np.empty(n_rows), np.ones(n_rows)
     for row in range(n_rows):
         allowed = chance_radii(n_per_row[row], lists.starts.size - 1, doubt)
-        unseen[row] = allowed.never
+        fits[row] = allowed.never
         for k in places[starts[row] : starts[row + 1]]:
             lowers[k], upper = ends(lists.chances[k], allowed)
             rooms[k] = upper - lowers[k]
             missing[row] -= lowers[k]
-    return RowEntries(lowers, rooms, unseen, missing, starts, states, places)
+    return RowEntries(lowers, rooms, fits, missing, starts, states, places)
 
 
 @kernel
@@ -233,8 +233,9 @@ def iterate_supports(
     outside, spare = np.empty(n_rows), np.empty(n_rows)
     held = np.zeros(n_rows, np.int64)  # unseen states that a support keeps
     reached = np.empty(n_rows, np.int64)  # ranks before this one are accounted for
+    news = np.empty(n_rows, np.int64)  # 1 where the best state was not seen
     sums = np.zeros(n_states + 1)  # of the values of the best states
-    lower, room, unseen = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
+    room = np.zeros(n_states)  # of one row
     last = False
     while not last:
         keeps = task.progress[SWEEPS] >= UNDAMPED
@@ -243,13 +244,13 @@ def iterate_supports(
         top = values[best]
         for i in range(n_states):
             sums[i + 1] = sums[i] + values[order[i]]
-        outside[:], spare[:], reached[:] = 0.0, 1.0, 1
+        outside[:], spare[:], reached[:], news[:] = 0.0, 1.0, 1, 1
         for row in range(n_rows):
-            moved = min(entries.unseen[row], entries.missing[row])
+            moved = min(entries.fits[row], entries.missing[row])
             shares[row], left[row] = moved * top, entries.missing[row] - moved
         for k in range(lists.starts[best], lists.starts[best + 1]):
             row = lists.rows[k]
-            shares[row], left[row] = 0.0, entries.missing[row]
+            shares[row], left[row], news[row] = 0.0, entries.missing[row], 0
         for i in range(n_states):
             state = order[i]
             for k in range(lists.starts[state], lists.starts[state + 1]):
@@ -258,23 +259,23 @@ def iterate_supports(
                 left[row] -= moved
                 shares[row] += (entries.lowers[k] + moved) * values[state]
                 if i > 0:
-                    _add_unseen(row, i, sums, entries.unseen, outside, spare, reached)
+                    _add_unseen(row, i, sums, entries.fits, outside, spare, reached)
         for row in range(n_rows):
-            _add_unseen(row, n_states, sums, entries.unseen, outside, spare, reached)
+            _add_unseen(row, n_states, sums, entries.fits, outside, spare, reached)
             first, end = entries.starts[row], entries.starts[row + 1]
-            allowed = share * top * (end - first)
-            if held[row] > 0 or outside[row] > min(allowed, shares[row]):
-                unseen[:] = entries.unseen[row]
+            allowed = min(share * top * (end - first), shares[row])
+            if keeps:
+                held[row] = max(held[row], news[row])
+            least, missing = held[row], entries.missing[row]
+            if least > news[row] or outside[row] > allowed:
                 for k in range(first, end):
-                    state, place = entries.states[k], entries.places[k]
-                    unseen[state] = 0.0
-                    lower[state], room[state] = entries.lowers[place], entries.rooms[place]
-                missing, least = entries.missing[row], held[row]
-                shares[row], extra = widen(task, lower, room, unseen, missing, allowed, least)
+                    room[entries.states[k]] = entries.rooms[entries.places[k]]
+                added, extra = widen(task, room, room, entries.fits[row], missing, allowed, least)
+                shares[row] += added
                 if keeps:
                     held[row] = extra
                 for k in range(first, end):
-                    lower[entries.states[k]] = room[entries.states[k]] = 0.0
+                    room[entries.states[k]] = 0.0
         _hand_out(task, top, shares, pairs)
         last = advance(task)
 
