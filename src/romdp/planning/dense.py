@@ -332,9 +332,7 @@ def iterate_supports(
                 least = held[panel, lane]
                 if least > news[lane] or outside[lane] > allowed:
                     row, room = weights[pairs[panel * n_lanes + lane]], rooms[:, lane]
-                    added, extra = widen(
-                        task, row, room, fits[lane], missing[lane], allowed, least
-                    )
+                    added, extra = widen(task, row, room, fits[lane], missing[lane], allowed, least)
                     lanes[0, lane] += added
                     if keeps:
                         held[panel, lane] = extra
