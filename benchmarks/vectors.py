@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import romdp
-from romdp.clustering.vectors import find_states
+from romdp.clustering.states import find_states
 from romdp.encoding.encoder import make_steps
 from romdp.worlds import (
     CoinLock,
@@ -159,9 +159,8 @@ def mazes_log_row(seed, n_steps):
     return right
 
 
-def view_of(state):
+def view_of(codes):
     """Say how an agent sees vectors now."""
-    codes = state.codes
     if codes.names is not None:
         return f"{codes.n_codes} names"
     if codes.decoder is None:
@@ -204,7 +203,7 @@ def lock_row(name, seed, budget):
     print(
         f"{name} seed {seed}: {verdict} after {len(returns)} episodes, best mean of {run} "
         f"{longest:.3f} (exact best {best:.3f}); "
-        f"{'told the states' if known else view_of(online._state)}, "
+        f"{'told the states' if known else view_of(online._encoder)}, "
         f"{time.process_time() - start:.0f} s",
         flush=True,
     )
@@ -269,7 +268,7 @@ def endless_row(name, seed, budget):
         shown, reward, _, _, info = env.step(online.act(shown))
         online.observe(reward, shown)
         met.add(info["hidden_state"])
-        codes = online._state.codes
+        codes = online._encoder
         if step % 500 or codes.decoder is None:
             continue
         right = accuracy(codes.codes(fresh), truth)
@@ -281,7 +280,7 @@ def endless_row(name, seed, budget):
     ]
     print(
         f"{name} seed {seed}: {', '.join(told)}; {len(met)} of {n_states} states met, {right:.3f} "
-        f"of fresh vectors right; {view_of(online._state)}, {time.process_time() - start:.0f} s",
+        f"of fresh vectors right; {view_of(online._encoder)}, {time.process_time() - start:.0f} s",
         flush=True,
     )
     return since["exact"] is not None
@@ -296,7 +295,7 @@ def environment_row(name, seed, budget):
         pass
     print(
         f"{name} seed {seed}: mean return {playing.run.mean_return:.3f}; "
-        f"{view_of(playing.state)}, {time.process_time() - start:.0f} s",
+        f"{view_of(playing._place._online._encoder)}, {time.process_time() - start:.0f} s",
         flush=True,
     )
 
@@ -319,7 +318,7 @@ def online_digits_row(seed, budget):
             sums[epoch.start + epoch.length] = epoch.reward
         late = min(step for step in sums if step >= 0.8 * steps)
         rewards.append((sums[steps] - sums[late]) / max(1, steps - late))
-        seen = seen or view_of(playing.state)
+        seen = seen or view_of(playing._place._online._encoder)
     print(
         f"digits-online seed {seed}: reward per step {rewards[0]:.4f}, told {rewards[1]:.4f}, "
         f"ratio {rewards[0] / rewards[1]:.3f}; {seen}, {time.process_time() - start:.0f} s",

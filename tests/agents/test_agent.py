@@ -13,6 +13,7 @@ from romdp.agents.planners import Posterior
 from romdp.agents.stopping import Doubling
 from romdp.core.errors import InvalidInputError
 from romdp.data.partition import Partition
+from romdp.data.trajectory import END
 from romdp.planning import Plan
 from romdp.worlds import random_romdp
 
@@ -363,7 +364,7 @@ def test_an_agent_says_once_that_no_policy_can_matter(objective, reward, ends, s
     state = romdp.PSRL(objective=objective).start(3, 2, seed=0)
     state.expect_episodes()
     if ends:
-        state.learn(0, 0, reward, 1, terminated=True)
+        state.learn(0, 0, reward, END)
     cycle(state, 9000, reward)
     assert sum("every policy is as good" in line for line in caplog.messages) == says
 
@@ -382,7 +383,7 @@ def test_objectives_are_resolved_where_the_agent_plays():
     assert str(state.objective) == "episodic, discount 0.995"
     assert state.objective.zero_reward == 0.25
     assert state.goal.is_average
-    state.learn(0, 1, 1.0, 2, terminated=True)
+    state.learn(0, 1, 1.0, END)
     assert not state.goal.is_average
     told = romdp.PSRL(objective="average").start(3, 2, seed=0)
     told.expect_episodes(200)
@@ -397,7 +398,7 @@ def test_under_a_horizon_the_action_depends_on_the_step_of_the_episode():
     state = romdp.UCRL2(romdp.Hoeffding(0.0), objective="episodic:4").start(1, 2, seed=0)
     state.expect_episodes()
     for t in range(40):
-        state.learn(0, t % 2, float(1 + 2 * (t % 2)) / 3, 0, terminated=t % 2 == 1)
+        state.learn(0, t % 2, float(1 + 2 * (t % 2)) / 3, END if t % 2 else 0)
     state.think()
     assert [state.action(0, age) for age in range(6)] == [0, 0, 0, 1, 1, 1]
     assert state.action(0) == 0

@@ -203,8 +203,9 @@ def test_the_budget_of_observations_without_a_group():
     assert [Doubling().unseen_budget(visits) for visits in (0, 1, 6)] == [1, 1, 6]
     assert [Doubling(grow=1).unseen_budget(visits) for visits in (0, 1, 6)] == [1, 2, 7]
     assert [Doubling(unseen=1).unseen_budget(visits) for visits in (0, 1, 6)] == [1, 1, 1]
+    assert Doubling(unseen=0).unseen_budget(6) == 0  # none can be met without thinking again
     with pytest.raises(InvalidInputError, match="unseen"):
-        Doubling(unseen=0)
+        Doubling(unseen=-1)
 
 
 @pytest.mark.parametrize("grow", [-1, 0.5, "1", True])

@@ -19,9 +19,8 @@ from romdp.clustering.clusterer import (
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.data.trajectory import Trajectory
+from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.data.triples import Triples
-from romdp.encoding.steps import ENDED, UNKNOWN
 
 RNG = np.random.default_rng(0)
 
@@ -258,4 +257,4 @@ def test_a_trajectory_of_vectors_ends_where_it_says(monkeypatch):
     terminated = np.arange(100) % 2 == 0
     seen = Trajectory(vectors, np.zeros(300, int), lengths=np.full(100, 3), terminated=terminated)
     romdp.cluster(seen)
-    assert given[0].following[2::3].tolist() == np.where(terminated, ENDED, UNKNOWN).tolist()
+    assert given[0].next_observations[2::3].tolist() == np.where(terminated, END, UNKNOWN).tolist()

@@ -8,6 +8,7 @@ import pytest
 from plain_blocks import plain_score, walk
 from scipy.special import logsumexp
 
+from romdp.clustering.likelihood.clusterer import _with_end
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.likelihood.rules import rule_at
@@ -15,6 +16,7 @@ from romdp.clustering.likelihood.search import Search, _log_placings
 from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.data.trajectory import Trajectory
 from romdp.worlds.named import combination_lock
 from romdp.worlds.random import random_romdp
 from romdp.worlds.simulator import simulate
@@ -54,6 +56,31 @@ def test_steps_do_not_change_what_they_start_from(counts):
         np.testing.assert_array_equal(start.blocks.moves, moves)
     search.margins(start)
     np.testing.assert_array_equal(start.blocks.moves, moves)
+
+
+@pytest.mark.parametrize("has_end", [False, True])
+def test_margins_compare_with_the_second_best_group_that_is_no_end(has_end):
+    """Joining the end of an episode, which leads nowhere, is much like a group of one's own."""
+    world = random_romdp(3, 2, 9, seed=2)
+    seen = simulate(world, "uniform", 3000, seed=0)
+    lengths, over = np.full(300, 10), np.ones(300, np.bool_)
+    episodes = Trajectory(
+        seen.observations, seen.actions, seen.rewards, lengths, terminated=over, n_observations=9
+    )
+    counts = _with_end(Counts.from_trajectory(episodes))
+    search = search_of(counts)
+    grouping = search.grouping(np.append(world.labels, 3), 4)
+    found = search.margins(grouping, has_end)[:-1, 0]
+
+    def score(y, group):
+        labels = np.append(world.labels, 3)
+        labels[y] = group
+        return plain_score(grouping.rule, counts, search.law.parts, labels)
+
+    groups = 3 if has_end else 4
+    scores = np.array([[score(y, group) for group in range(groups)] for y in range(9)])
+    best, second = np.sort(scores, axis=1)[:, :-3:-1].T
+    np.testing.assert_allclose(found, best - second, atol=1e-6)
 
 
 def test_a_split_is_judged_by_the_rule_of_one_more_group():

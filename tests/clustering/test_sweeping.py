@@ -115,7 +115,7 @@ def test_margins_are_score_differences_and_nothing_moves():
     counts, links, parts, rule, labels = setting(7, 7, 3)
     blocks = make_blocks(links, parts, labels, 3)
     margins = np.full((7, 2), np.nan)
-    measure_margins(links, parts, rule, blocks, np.arange(7), margins)
+    measure_margins(links, parts, rule, blocks, np.arange(7), np.arange(3), margins)
     lead = climb_once(links, parts, rule, make_blocks(links, parts, labels, 3), np.arange(1))
     np.testing.assert_array_equal(blocks.labels, labels)
     shared = np.flatnonzero(np.bincount(labels)[labels] > 1)

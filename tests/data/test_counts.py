@@ -73,15 +73,18 @@ def group_twin(counts, partition):
     full = counts.dense().transitions
     visits, transitions = np.zeros((n, A), int), np.zeros((n, A, n), int)
     sums, squares = np.zeros((n, A)), np.zeros((n, A))
+    ends, starts = np.zeros((n, A), int), np.zeros(n, int)
     for y in range(Y):
         if labels[y] >= 0:
             visits[labels[y]] += counts.visits[y]
+            ends[labels[y]] += counts.ends[y]
+            starts[labels[y]] += counts.starts[y]
             sums[labels[y]] += counts.reward_sums[y]
             squares[labels[y]] += counts.reward_squares[y]
             for y2 in range(Y):
                 if labels[y2] >= 0:
                     transitions[labels[y], :, labels[y2]] += full[y, :, y2]
-    return Counts(visits, transitions, sums, squares)
+    return Counts(visits, transitions, sums, squares, ends, starts)
 
 
 def some_counts(**changes):
@@ -240,6 +243,8 @@ def live_cells(n_observations=3, n_actions=2):
         np.zeros(cells * n_observations, np.int64),
         np.zeros(cells),
         np.zeros(cells),
+        np.zeros(cells, np.int64),
+        np.zeros(n_observations, np.int64),
     ]
 
 
@@ -271,7 +276,9 @@ def test_cells_may_come_as_keys_and_counts():
     assert (dense.transitions[2, 1, 0], dense.transitions[0, 1, 2]) == (5, 6)
 
 
-@pytest.mark.parametrize(("position", "name"), [(0, "visits"), (1, "transitions"), (3, "squares")])
+@pytest.mark.parametrize(
+    ("position", "name"), [(0, "visits"), (1, "transitions"), (3, "squares"), (5, "starts")]
+)
 def test_cells_of_the_wrong_size_or_kind_are_refused(position, name):
     cells = live_cells()
     cells[position] = cells[position][:-1]

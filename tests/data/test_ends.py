@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.data.tally import Tally
-from romdp.data.trajectory import Trajectory
+from romdp.data.trajectory import END, Trajectory
 
 Y, A = 7, 3
 
@@ -53,15 +52,12 @@ def recorded(seen, sparse=False):
     recorder = Recorder(seen.n_observations, A)
     if sparse:
         recorder.pairs = Tally(seen.n_observations**2 * A, hashed=True)
-    last = set((seen.starts + seen.lengths - 1)[seen.terminated].tolist())
-    for t in range(seen.n_steps):
-        recorder.record(
-            int(seen.observations[t]),
-            int(seen.actions[t]),
-            float(seen.rewards[t]),
-            int(seen.next_observations[t]),
-            terminated=t in last,
-        )
+    first = set(seen.starts.tolist())
+    columns = seen.observations, seen.actions, seen.rewards, seen.next_observations
+    for t, step in enumerate(zip(*columns, strict=True)):
+        if t in first:
+            recorder.begin(int(step[0]))
+        recorder.record(*step)
     return recorder
 
 
@@ -72,26 +68,28 @@ def dense(outcomes, n_groups):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_ends_are_counted_apart_and_transitions_as_before(seed, sparse):
+def test_ends_and_starts_are_counted_like_other_places(seed, sparse):
     seen = random_trajectory(seed)
     counts = Counts.from_trajectory(seen, sparse=sparse)
-    assert (dense(counts.outcomes(), Y) == plain_outcomes(seen)).all()
-    assert (counts.ended == plain_outcomes(seen)[..., Y]).all()
-    without = Trajectory(
-        seen.observations,
-        seen.actions,
-        seen.rewards,
-        seen.lengths,
-        seen.final_observations,
-        n_observations=Y,
-        n_actions=A,
-    )
-    before = Counts.from_trajectory(without, sparse=sparse)
-    assert before.ends is None
-    assert before != counts
-    assert (before.matrix() != counts.matrix()).nnz == 0
+    plain = plain_outcomes(seen)
+    assert (dense(counts.outcomes(), Y) == plain).all()
+    assert (counts.ends == plain[..., Y]).all()
+    assert (counts.starts == np.bincount(seen.observations[seen.starts], minlength=Y)).all()
     assert recorded(seen, sparse).counts == counts
     assert recorded(seen, sparse).has_ends
+    cut = Trajectory(seen.observations, seen.actions, seen.rewards, seen.lengths, n_actions=A)
+    assert not Counts.from_trajectory(cut, sparse=sparse).has_ends
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_who_goes_on_for_ever_begins_again_where_episodes_do(sparse):
+    seen = random_trajectory(5)
+    counts = Counts.from_trajectory(seen, sparse=sparse)
+    plain, starts = plain_outcomes(seen), np.bincount(seen.observations[seen.starts], minlength=Y)
+    again = counts.restarted()
+    table = again if isinstance(again, np.ndarray) else again.toarray().reshape(Y, A, Y)
+    np.testing.assert_allclose(table, plain[..., :Y] + plain[..., Y:] * starts / starts.sum())
+    np.testing.assert_allclose(table.sum(axis=2), plain.sum(axis=2))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -103,16 +101,19 @@ def test_grouping_groups_the_ends_too(sparse):
     assert (dense(grouped.outcomes(), 3) == plain_outcomes(seen, labels)).all()
     recorder = recorded(seen, sparse)
     assert recorder.group(Partition(labels)) == grouped
-    recorder.record(0, 1, 0.5, 2, terminated=True)  # what came since is added
+    recorder.record(0, 1, 0.5, END)  # what came since is added
+    recorder.begin(2)
     more = recorder.group(Partition(labels))
-    assert more.ended[0, 1] == grouped.ended[0, 1] + 1
-    assert more.transitions[0, 1, 0] == grouped.transitions[0, 1, 0] + 1
+    assert more.ends[0, 1] == grouped.ends[0, 1] + 1
+    assert more.starts[0] == grouped.starts[0] + 1
+    assert (more.transitions == grouped.transitions).all()
 
 
 def test_counts_with_ends_add_up_and_survive_a_file():
     one, other = (Counts.from_trajectory(random_trajectory(seed)) for seed in (0, 1))
     both = one + other
-    assert (both.ended == one.ended + other.ended).all()
+    assert (both.ends == one.ends + other.ends).all()
+    assert (both.starts == one.starts + other.starts).all()
     assert both - other == one
     with pytest.raises(InvalidInputError, match="negative"):
         one - both
@@ -124,16 +125,12 @@ def test_counts_with_ends_add_up_and_survive_a_file():
 def test_ends_that_do_not_fit_are_refused():
     counts = Counts.from_trajectory(random_trajectory(0))
     arrays = [counts.visits, counts.transitions, counts.reward_sums, counts.reward_squares]
-    with pytest.raises(InvalidInputError, match="ended an episode there"):
+    with pytest.raises(InvalidInputError, match="ends start there"):
         Counts(*arrays, counts.ends * 100)
-    row = int(np.argmax(counts.visits.ravel()))
-    lone = scipy.sparse.lil_array((Y * A, Y + 1), dtype=np.int64)
-    target = int(np.argmin(counts.transitions.reshape(-1, Y)[row]))
-    lone[row, target] = counts.transitions.reshape(-1, Y)[row, target] + 1
-    with pytest.raises(InvalidInputError, match="more restarts than transitions"):
-        Counts(*arrays, lone.tocsr())
-    with pytest.raises(InvalidInputError, match="sparse array of shape"):
-        Counts(*arrays, scipy.sparse.csr_array((Y * A, Y), dtype=np.int64))
+    with pytest.raises(InvalidInputError, match="ends has shape"):
+        Counts(*arrays, counts.ends[:, :1])
+    with pytest.raises(InvalidInputError, match=r"starts\[2\] is -1"):
+        Counts(*arrays, counts.ends, [0, 0, -1, 0, 0, 0, 0])
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -141,30 +138,26 @@ def test_a_recorder_with_ends_survives_a_checkpoint(sparse):
     recorder = recorded(random_trajectory(2), sparse)
     again = Recorder.from_arrays(Y, A, recorder.arrays())
     assert again.counts == recorder.counts
-    assert (again.ends.items()[0] == recorder.ends.items()[0]).all()
+    assert again.has_ends
     broken = recorder.arrays()
-    broken["end_counts"] = broken["end_counts"] + 1000
-    with pytest.raises(StorageError, match="more ends than"):
+    broken["ends"] = broken["ends"] + 1000
+    with pytest.raises(StorageError, match="more transitions and ends than visits"):
         Recorder.from_arrays(Y, A, broken)
-
-
-def test_without_ends_a_checkpoint_is_what_it_was():
-    recorder = Recorder(3, 2)
-    recorder.record(0, 1, 0.5, 2)
-    assert not any(name.startswith("end") for name in recorder.arrays())
-    assert recorder.counts.ends is None
 
 
 def test_merged_groups_keep_the_ends_of_the_history_they_keep():
     recorder = Recorder(4, 1)
-    for step in [(0, 1, True), (0, 1, True), (0, 2, False), (1, 3, True), (2, 0, False)]:
-        recorder.record(step[0], 0, 0.0, step[1], terminated=step[2])
+    for observation, following in [(0, END), (0, END), (0, 2), (1, END), (2, 0)]:
+        recorder.record(observation, 0, 0.0, following)
+    for observation in (0, 1, 1, 3):
+        recorder.begin(observation)
     recorder.merge_keeping_largest(Partition([0, 0, 1, 1]))
     counts = recorder.counts
-    assert counts.ended.tolist() == [[2], [0]]  # the end of observation 1 is forgotten
+    assert counts.ends.tolist() == [[2], [0]]  # the end of observation 1 is forgotten
+    assert counts.starts.tolist() == [3, 1]
     assert counts.outcomes()[:, 0].tolist() == [[0, 1, 2], [1, 0, 0]]
-    recorder.record(3, 0, 0.0, 0, terminated=True)
-    assert recorder.counts.ended.tolist() == [[2], [1]]
+    recorder.record(3, 0, 0.0, END)
+    assert recorder.counts.ends.tolist() == [[2], [1]]
 
 
 def test_terminated_belongs_to_episodes(tmp_path):
@@ -177,7 +170,7 @@ def test_terminated_belongs_to_episodes(tmp_path):
     with pytest.raises(InvalidInputError, match="pass True or False"):
         Trajectory([0, 1], [0, 0], terminated=[1])
     assert not Trajectory([0, 1], [0, 0]).terminated.any()
-    # An end whose restart is unknown is an end all the same.
-    lone = Counts.from_trajectory(Trajectory([0, 1], [0, 0], terminated=[True]))
-    assert lone.ended.tolist() == [[0], [1]]
+    # What the restart showed is nothing that the last step led to.
+    lone = Counts.from_trajectory(Trajectory([0, 1], [0, 0], None, [2], [0], terminated=[True]))
+    assert lone.ends.tolist() == [[0], [1]]
     assert lone.n_transitions == 1

@@ -189,11 +189,21 @@ def test_record_makes_room(everything_sparse):
 def test_many_steps_are_recorded_as_one_after_the_other(everything_sparse):
     rng = np.random.default_rng(0)
     size, n = 200, 9000
-    steps = rng.integers(size, size=n), rng.integers(3, size=n), rng.random(n)
-    following, ended = rng.integers(-1, size - 20, size=n), rng.random(n) < 0.1
+    seen = Trajectory(
+        rng.integers(size, size=n),
+        rng.integers(3, size=n),
+        rng.random(n),
+        lengths=np.full(n // 9, 9),
+        final_observations=rng.integers(-1, size - 20, size=n // 9),
+        terminated=rng.random(n // 9) < 0.4,
+        n_observations=size,
+    )
     at_once, one_by_one = Recorder(size, 3), Recorder(size, 3)
-    at_once.record_all(*steps, following, ended)
-    for step in zip(*steps, following, ended, strict=True):
+    at_once.record_all(seen)
+    columns = seen.observations, seen.actions, seen.rewards, seen.next_observations
+    for t, step in enumerate(zip(*columns, strict=True)):
+        if t % 9 == 0:
+            one_by_one.begin(int(step[0]))
         one_by_one.record(*step)
     twin = one_by_one.arrays()
     for name, array in at_once.arrays().items():

@@ -7,8 +7,7 @@ import pytest
 from encoding_worlds import accuracy, chain
 
 import romdp
-from romdp.clustering.vectors import find_states
-from romdp.core.errors import StorageError
+from romdp.clustering.states import find_states
 from romdp.encoding.apart import (
     _drop_fragments,
     _residuals,
@@ -260,15 +259,6 @@ def test_where_actions_do_nothing_there_is_no_direction():
     seen = chain(4000, n_noise=4)
     seen.actions, seen.rewards = rng.integers(2, size=4000), np.zeros(4000)
     assert action_directions(moments_of(seen), whitening(moments_of(seen))).rank == 0
-
-
-def test_moments_survive_a_file():
-    moments = moments_of(chain(300))
-    again = Moments.from_arrays(moments.arrays())
-    np.testing.assert_array_equal(again.cross, moments.cross)
-    assert again.count == moments.count
-    with pytest.raises(StorageError, match="damaged"):
-        Moments.from_arrays({**moments.arrays(), "cross": np.zeros(3)})
 
 
 def test_what_was_met_once_or_twice_does_not_hide_the_other_directions():

@@ -7,9 +7,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 import romdp
-from romdp.clustering.vectors import _told_apart, find_states
+from romdp.clustering.states import _told_apart, find_states
 from romdp.encoding import Encoder
-from romdp.encoding.choosing import Candidate, _choose, learn_encoding
+from romdp.encoding.choosing import Candidate, Judge, _choose, learn_encoding
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.directions import LinearMap
 from romdp.encoding.encoder import make_steps
@@ -68,10 +68,10 @@ def test_codes_apart_are_given_up_only_if_they_are_several_states_each():
     merged = np.where(seen.states == 5, 2, seen.states)
     best, mixed = candidate("actions", seen.states), candidate("apart", merged)
     assert best.score.mean > mixed.score.mean > 0.3 * best.score.mean
-    assert _choose([best, mixed], 0.3, steps) is best
+    assert _choose([best, mixed], 0.3, Judge(steps, None, False)) is best
     fragments = candidate("apart", split)
     assert best.score.exceeds(fragments.score) > 2
-    assert _choose([best, fragments], 0.1, steps) is fragments
+    assert _choose([best, fragments], 0.1, Judge(steps, None, False)) is fragments
 
 
 def test_it_has_the_manners_of_scikit_learn():
@@ -84,7 +84,7 @@ def test_it_has_the_manners_of_scikit_learn():
     shown = encoder.fit_transform(seen.vectors, actions=seen.actions)
     assert shown.shape == (500, len(encoder.get_feature_names_out()))
     assert encoder.n_features_in_ == 4
-    with pytest.raises(romdp.ROMDPError, match="no parameter 'codes'"):
+    with pytest.raises(ValueError, match="Invalid parameter 'codes'"):
         encoder.set_params(codes=3)
     with pytest.raises(romdp.ROMDPError, match="not fitted"):
         twin.predict(seen.vectors)

@@ -1,13 +1,12 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from encoding_worlds import chain
 
-from romdp.clustering.vectors import is_mixed
+from romdp.clustering.states import is_mixed
+from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.encoder import make_steps
-from romdp.encoding.scoring import memory_score, score, score_with_age, with_motives
-from romdp.encoding.steps import ENDED, UNKNOWN, Steps, both
+from romdp.encoding.scoring import find_motives, memory_score, score, score_with_age
+from romdp.encoding.steps import both, by_age, earned, last_steps
 
 
 def marks(codes, seen):
@@ -35,7 +34,7 @@ def test_splitting_a_state_at_random_does_not_raise_the_score():
 
 def test_without_actions_codes_are_judged_by_the_next_code():
     seen = chain(4000)
-    idle = replace(seen.steps, actions=np.zeros(4000, int), n_actions=1, rewards=None)
+    idle = seen.steps.changed(actions=np.zeros(4000, int), n_actions=1, rewards=None)
     assert score(seen.states, idle).is_signal
 
 
@@ -53,21 +52,27 @@ def test_the_step_of_the_episode_counts_only_where_it_tells_something():
     """A right action at every step, and one that is right at all steps; codes do not show which."""
     rng = np.random.default_rng(0)
     ages, actions = np.tile(np.arange(5), 200), rng.integers(0, 2, 1000)
-    following = np.where(ages < 4, np.arange(1, 1001), ENDED)
     for right, tells in ((ages % 2, True), (np.zeros(1000, int), False)):
         codes = np.zeros(1000, np.int64)
         codes[1:] = (actions == right)[:-1]
-        steps = Steps(np.zeros((1000, 1)), actions, None, following, 2, ages)
+        steps = episodes_of_five(actions)
         mark, stepwise = score_with_age(codes, steps)
         assert stepwise == tells
         assert mark.is_signal
-        unknown, _ = score_with_age(codes, replace(steps, ages=None))
-        assert unknown.is_signal != tells
-        assert steps.last(7).ages.tolist() == [3, 4, 0, 1, 2, 3, 4]
-    by_age = steps.by_age
-    assert by_age.n_actions == 10
-    np.testing.assert_array_equal(by_age.actions % 2, actions)
-    assert len(np.unique(steps.with_ages(codes))) == 10
+        assert score(codes, steps).is_signal != tells
+        assert last_steps(steps, 7).ages.tolist() == [3, 4, 0, 1, 2, 3, 4]
+    apart = by_age(steps)
+    assert apart.n_actions == 10
+    np.testing.assert_array_equal(apart.actions % 2, actions)
+    np.testing.assert_array_equal(apart.actions // 2, ages)
+    assert len(np.unique(both(codes, steps.ages))) == 10
+
+
+def episodes_of_five(actions):
+    """Return episodes of five steps that come to an end; what was seen is left to codes."""
+    n = len(actions)
+    lengths, over = np.full(n // 5, 5), np.ones(n // 5, np.bool_)
+    return Trajectory(np.zeros((n, 1)), actions, lengths=lengths, terminated=over)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -80,12 +85,11 @@ def test_the_step_must_add_much(seed):
         wrong[t] = (wrong[t - 1] and ages[t] > 1) or actions[t - 1] != ages[t - 1] % 2
     codes = np.where(rng.random(2000) < 0.01, 10, 2 * ages + wrong)
     codes = np.unique(codes, return_inverse=True)[1]
-    following = np.where(ages < 4, np.arange(1, 2001), ENDED)
-    steps = Steps(np.zeros((2000, 1)), actions, None, following, 2, ages)
-    alone, together = score(codes, steps), score(steps.with_ages(codes), steps)
+    steps = episodes_of_five(actions)
+    alone, together = score(codes, steps), score(both(codes, steps.ages), steps)
     assert together.exceeds(alone) > 2
     for in_use in (False, True):
-        mark, stepwise = score_with_age(codes, steps, in_use)
+        mark, stepwise = score_with_age(codes, steps, in_use=in_use)
         assert not stepwise
         assert mark.mean == alone.mean
 
@@ -107,56 +111,57 @@ def test_codes_do_not_gain_by_mixing_states_that_the_driver_tells_apart():
     mixed = np.array([0, 1, 1, 2, 2, 3, 4, 5])[states]  # pairs with different right actions
     misled = score(mixed, steps)
     assert misled.exceeds(score(states, steps)) > 10  # the action tells what the driver saw
-    fair = with_motives(steps, [mixed, states])
-    assert score(states, fair).exceeds(score(mixed, fair)) > 3
-    assert score(states, fair).mean == pytest.approx(score(states, steps).mean, abs=0.002)
+    motives = find_motives(steps, [mixed, states])
+    fair = score(states, steps, motives)
+    assert fair.exceeds(score(mixed, steps, motives)) > 3
+    assert fair.mean == pytest.approx(score(states, steps).mean, abs=0.002)
     alike = np.array([0, 0, 1, 1, 2, 3, 4, 5])[states]  # pairs with the same right action
-    assert score(states, fair).exceeds(score(alike, fair)) > 3
+    assert fair.exceeds(score(alike, steps, motives)) > 3
 
 
 def test_actions_that_have_nothing_to_do_with_what_is_seen_have_no_motives():
     states, steps = driven(wise=0.0)
-    assert with_motives(steps, [states]).motives is None
+    assert find_motives(steps, [states]) is None
 
 
-def test_motives_follow_their_steps():
+def test_each_step_has_the_motive_of_its_state():
     states, steps = driven(wise=0.9)
-    fair = with_motives(steps, [states])
-    assert set(fair.motives[states == 2]) == {4}  # nearly always action 1
-    np.testing.assert_array_equal(fair.last(100).motives, fair.motives[-100:])
-    np.testing.assert_array_equal(fair.first(100).motives, fair.motives[:100])
+    motives = find_motives(steps, [states])
+    assert set(motives[states == 2]) == {4}  # nearly always action 1
+    assert set(motives[states == 0]) == {2}  # nearly always action 0
 
 
 def pushed(n=3000, seed=0):
     """A push sets the speed, which moves the place one step later; too far out, all is over."""
     rng = np.random.default_rng(seed)
-    actions, following = rng.integers(2, size=n), np.arange(1, n + 1)
+    actions, over = rng.integers(2, size=n), np.zeros(n, np.bool_)
     places, speeds = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
     for t in range(n):
         places[t + 1], speeds[t + 1] = places[t] + 2 * speeds[t] - 1, actions[t]
         if abs(places[t + 1]) > 3:
-            places[t + 1], following[t] = 0, ENDED
-    following[-1] = UNKNOWN
-    steps = Steps(np.zeros((n, 1)), actions, np.ones(n), following, 2)
+            places[t + 1], over[t] = 0, True
+    last = np.flatnonzero(over | (np.arange(n) == n - 1))
+    lengths, ended = np.diff(last, prepend=-1), over[last]
+    steps = Trajectory(np.zeros((n, 1)), actions, np.ones(n), lengths, terminated=ended)
     return places[:n] + 3, speeds[:n], steps
 
 
 def test_what_is_earned_is_the_return_of_the_next_steps_where_episodes_end():
     _, _, steps = pushed(300)
-    earned = np.zeros(301)
+    later = np.zeros(301)
     for t in reversed(range(300)):
-        after = {ENDED: 0.0, UNKNOWN: 10.0}.get(int(steps.following[t]), earned[t + 1])
-        earned[t] = 1.0 + 0.9 * after
-    np.testing.assert_allclose(steps.earned, earned[:-1], atol=0.2)  # 40 steps ahead, not for ever
-    endless = replace(steps, following=np.where(steps.following == ENDED, UNKNOWN, steps.following))
-    np.testing.assert_array_equal(endless.earned, endless.rewards)
-    assert replace(steps, rewards=None).earned is None
+        led_to = int(steps.next_observations[t])
+        later[t] = 1.0 + 0.9 * {END: 0.0, UNKNOWN: 10.0}.get(led_to, later[t + 1])
+    np.testing.assert_allclose(earned(steps), later[:-1], atol=0.2)  # 40 steps ahead, not for ever
+    endless = steps.changed(terminated=np.zeros(steps.n_episodes, np.bool_))
+    np.testing.assert_array_equal(earned(endless), endless.rewards)
+    assert earned(steps.changed(rewards=None)) is None
 
 
 def test_codes_that_show_only_what_an_action_moves_at_once_are_not_enough():
     places, speeds, steps = pushed()
     assert score(both(places, speeds), steps).exceeds(score(speeds, steps)) > 5
-    unpaid = replace(steps, rewards=None)
+    unpaid = steps.changed(rewards=None)
     more = score(both(places, speeds), unpaid).mean - score(speeds, unpaid).mean
     assert abs(more) < 0.02  # what the action moves at once says nothing about the place
 
@@ -164,7 +169,7 @@ def test_codes_that_show_only_what_an_action_moves_at_once_are_not_enough():
 def test_rewards_that_are_easy_to_predict_do_not_hide_that_states_are_mixed():
     seen = chain(3000)
     mixed = np.minimum(seen.states, 2)
-    easy = replace(seen.steps, rewards=(mixed == 0).astype(float))
+    easy = seen.steps.changed(rewards=(mixed == 0).astype(float))
     assert score(mixed, easy).mean > 5
     assert is_mixed(mixed, easy)
     assert not is_mixed(seen.states, easy)

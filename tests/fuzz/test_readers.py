@@ -102,7 +102,7 @@ def write_online(folder):
 def read_online(folder):
     online = romdp.Online.load(folder / "online.npz", AGENT)
     online.save(folder / "again")
-    arrays, facts = storage.read_arrays(folder / "again", "online agent", 3)
+    arrays, facts = storage.read_arrays(folder / "again", "online agent", 4)
     os.unlink(folder / "again")
     actions = []
     for observation in seen().observations[:20].tolist():

@@ -8,12 +8,12 @@ import numpy as np
 from romdp.data.counts import Counts
 
 
-def plain_counts(rows, *, restart=False, over=()):
+def plain_counts(rows, *, end=False, over=()):
     """Count rows (observation, action, reward, episode) in lists and dictionaries.
 
-    The last row of an episode leads to the start of the next if all are to ``restart``, or if it
-    is among those that are ``over``. Returns counts with rewards scaled to [0, 1], the names of
-    observations and of actions.
+    The last row of an episode leads to its end if all are to ``end``, or if it is among those that
+    are ``over``. Returns counts with rewards scaled to [0, 1], the names of observations and of
+    actions.
     """
     observations = sorted({row[0] for row in rows})
     actions = sorted({row[1] for row in rows})
@@ -27,23 +27,26 @@ def plain_counts(rows, *, restart=False, over=()):
     visits = np.zeros(shape, np.int64)
     sums, squares = np.zeros(shape), np.zeros(shape)
     transitions = np.zeros((*shape, shape[0]), np.int64)
-    names, paths = list(episodes), list(episodes.values())
-    for number, path in enumerate(paths):
+    ends, starts = np.zeros(shape, np.int64), np.zeros(shape[0], np.int64)
+    for name, path in episodes.items():
+        starts[path[0][0]] += 1
         for i, (o, a, r) in enumerate(path):
             visits[o, a] += 1
             sums[o, a] += r
             squares[o, a] += r * r
             if i + 1 < len(path):
                 transitions[o, a, path[i + 1][0]] += 1
-            elif (restart or names[number] in over) and len(paths) > 1:
-                transitions[o, a, paths[(number + 1) % len(paths)][0][0]] += 1
-    return Counts(visits, transitions, sums, squares), observations, actions
+            elif end or name in over:
+                ends[o, a] += 1
+    return Counts(visits, transitions, sums, squares, ends, starts), observations, actions
 
 
 def assert_same(counts, other):
     """Counts are equal, rewards up to rounding."""
     np.testing.assert_array_equal(counts.visits, other.visits)
     np.testing.assert_array_equal(counts.dense().transitions, other.dense().transitions)
+    np.testing.assert_array_equal(counts.ends, other.ends)
+    np.testing.assert_array_equal(counts.starts, other.starts)
     np.testing.assert_allclose(counts.reward_sums, other.reward_sums, atol=1e-9)
     np.testing.assert_allclose(counts.reward_squares, other.reward_squares, atol=1e-9)
 
@@ -89,7 +92,7 @@ GOAL = 5
 
 
 def walk(n_episodes, seed, views=1, right=0.5):
-    """Walk on a line: right (1) leads up with chance 0.8, left (0) ends it for nothing at 0."""
+    """Walk on a line: right (1) leads up with probability 0.8, left (0) ends it for 0 at 0."""
     rng = np.random.default_rng(seed)
     rows = {name: [] for name in ("place", "step", "paid", "walk", "over", "chance")}
     for number in range(n_episodes):
@@ -112,7 +115,7 @@ def walk(n_episodes, seed, views=1, right=0.5):
 
 
 def true_value(policy):
-    """The chance of reaching the goal, of (n, 2) probabilities by place."""
+    """The probability of reaching the goal, of (n, 2) probabilities by place."""
     up = policy @ np.array([0.2, 0.8])
     matrix = np.zeros((GOAL, GOAL))
     for x in range(GOAL):

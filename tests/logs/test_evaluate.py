@@ -14,7 +14,7 @@ from romdp.logs.evaluating import _Episodes
 from romdp.logs.model import evaluation
 from romdp.logs.model.estimate import Estimate, estimate
 from romdp.logs.model.evaluation import (
-    _grouped_chances,
+    _grouped_probabilities,
     clustered,
     compare_next,
     log_score,
@@ -207,11 +207,7 @@ def counts_of(seen):
     return Counts.from_trajectory(seen)
 
 
-def starts_of(seen, partition):
-    return np.bincount(partition.labels[seen.observations[seen.starts]], minlength=3)
-
-
-def test_chances_of_the_next_observation_sum_to_one():
+def test_probabilities_of_the_next_observation_sum_to_one():
     counts = counts_of(episodes(0, 20))
     labels = TRUTH.labels.copy()
     labels[7] = -1
@@ -219,7 +215,7 @@ def test_chances_of_the_next_observation_sum_to_one():
     groups, chance = counts.group(partition), np.full(30, 1 / 30)
     for source in (3, 7):
         at = (np.full(30, source), np.ones(30, int), np.arange(30))
-        chances = _grouped_chances(groups, partition.labels, chance, *at)
+        chances = _grouped_probabilities(groups, partition.labels, chance, *at)
         assert chances.sum() == pytest.approx(1.0)
         visits = counts.visits.sum(axis=1)
         scores = [
@@ -255,7 +251,7 @@ def test_the_interval_covers_the_true_gain_as_often_as_it_says(behaviour):
     for seed in range(20):
         train, held = episodes(100 + seed, 100, policy=policy), episodes(seed, 60, policy=policy)
         groups = counts_of(train).group(TRUTH)
-        found = estimate(groups, starts_of(train, TRUTH))
+        found = estimate(groups)
         true = WORLD.hidden.policy_gain(found.policy[_renumber()])
         value = policy_value(groups, found, TRUTH, held, (0.0, 1.0))
         hits += value.low <= true <= value.high
@@ -276,7 +272,7 @@ def test_a_wrong_prediction_is_corrected():
     """Both parts of the estimator matter: with rewards halved the prediction is far off."""
     train, held = episodes(5, 1500), episodes(6, 1500)
     groups = counts_of(train).group(TRUTH)
-    found = estimate(groups, starts_of(train, TRUTH))
+    found = estimate(groups)
     halved = romdp.MDP(found.mdp.transition, found.mdp.reward / 2)
     wrong = Estimate(halved, found.policy, found.gains / 2)
     right = policy_value(groups, found, TRUTH, held, (0.0, 1.0))
@@ -288,7 +284,7 @@ def test_a_wrong_prediction_is_corrected():
 def test_values_are_in_units_of_the_reward():
     train, held = episodes(5, 100), episodes(6, 100)
     groups = counts_of(train).group(TRUTH)
-    found = estimate(groups, starts_of(train, TRUTH))
+    found = estimate(groups)
     unit = policy_value(groups, found, TRUTH, held, (0.0, 1.0))
     scaled = policy_value(groups, found, TRUTH, held, (-5.0, 15.0))
     for name in ("estimate", "low", "high", "predicted", "logged"):
@@ -308,21 +304,17 @@ def test_errors_are_over_episodes():
 def test_everything_at_once_and_what_is_missing_is_said():
     train, held = episodes(0), episodes(1, 50)
     rng = np.random.default_rng(0)
-    full = evaluation.evaluate(
-        counts_of(train), starts_of(train, TRUTH), TRUTH, held, (0.0, 1.0), rng
-    )
+    full = evaluation.evaluate(counts_of(train), TRUTH, held, (0.0, 1.0), rng)
     assert full.prediction is not None
     assert full.value is not None
     assert full.markov is not None
     assert full.alike is not None
     assert full.notes == ()
-    few = evaluation.evaluate(
-        counts_of(train), starts_of(train, TRUTH), TRUTH, episodes(1, 2), (0, 1), rng
-    )
+    few = evaluation.evaluate(counts_of(train), TRUTH, episodes(1, 2), (0, 1), rng)
     assert few.prediction is None
     assert few.value is None
     assert "only 2 episodes" in few.notes[0]
-    bare = evaluation.evaluate(counts_of(train), starts_of(train, TRUTH), TRUTH, held, None, rng)
+    bare = evaluation.evaluate(counts_of(train), TRUTH, held, None, rng)
     assert bare.value is None
 
 
@@ -333,7 +325,7 @@ def test_a_policy_that_nobody_followed_has_no_value():
         n_observations=30, n_actions=2,
     )  # fmt: skip
     groups = counts_of(train).group(TRUTH)
-    found = estimate(groups, starts_of(train, TRUTH))
+    found = estimate(groups)
     other = Estimate(found.mdp, np.ones(3, np.int64), found.gains)
     with pytest.raises(StructureError, match="no held-out step"):
         policy_value(groups, other, TRUTH, held, (0.0, 1.0))

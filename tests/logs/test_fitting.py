@@ -12,7 +12,7 @@ from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
 from romdp.logs import fit
-from romdp.logs.reading.sources import read_minari
+from romdp.logs.minari import read_minari
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=15, seed=1)
 TRUTH = romdp.Partition(WORLD.labels)
@@ -159,13 +159,30 @@ def test_unicode_names():
     assert "日本" in str(model)
 
 
-def test_restarts_are_counted_where_episodes_end_for_good():
-    """A walk along three rooms, the last of which ends it: only restarts tell what follows."""
-    table = {"page": [0, 1, 2] * 200, "user": np.arange(600) // 3}
-    cut = fit(table, "page", episode="user", holdout=0)
-    assert cut.counts.n_transitions == 400
-    again = fit(table, "page", episode="user", holdout=0, ends="restart")
-    assert again.counts.n_transitions == 600
+@pytest.mark.parametrize("ends", ["truncated", "terminated", "restart"])
+def test_what_the_last_row_of_an_episode_means(ends):
+    """A walk along three rooms, the last of which ends it and pays: one per walk, 1/3 per step."""
+    rng = np.random.default_rng(0)
+    table = {"page": [0, 1, 2] * 200, "user": np.arange(600) // 3, "paid": [0.0, 0.0, 1.0] * 200,
+             "offer": rng.integers(2, size=600)}  # fmt: skip
+    model = fit(table, "page", "offer", "paid", episode="user", holdout=0, ends=ends)
+    assert model.counts.n_transitions == 400
+    assert model.counts.ends.sum() == (0 if ends == "truncated" else 200)
+    assert model.starts[model.predict(0)] == 200
+    assert model.objective == ("episodic" if ends == "terminated" else "average")
+    assert model.gain == pytest.approx(1 / 3)
+    if ends != "truncated":
+        earns = 1.0 if ends == "terminated" else 1 / 3
+        assert model.value_lower == pytest.approx(earns, abs=0.06)
+    with pytest.raises(InvalidInputError, match="leave ends out"):
+        fit({**table, "over": [0, 0, 1] * 200}, "page", "offer", "paid", "user", ends="restart",
+            terminated="over")  # fmt: skip
+    steps = [0, 1, 2] * 200, table["offer"], table["paid"], [3] * 200
+    seen = romdp.Trajectory(*steps, terminated=[True] * 200)
+    assert fit(romdp.Trajectory(*steps), holdout=0, ends=ends).counts == model.counts
+    if ends != "truncated":
+        with pytest.raises(InvalidInputError, match="leave ends out"):
+            fit(seen, ends=ends)
 
 
 def test_minari_datasets():
@@ -182,7 +199,7 @@ def test_minari_datasets():
     dataset = types.SimpleNamespace(iterate_episodes=lambda: iter(paths), total_episodes=3)
     seen = read_minari(dataset)
     assert seen.observations.tolist() == [3, 1, 4, 1, 1]
-    assert seen.final_observations.tolist() == [4, -1, -1]
+    assert seen.next_observations.tolist() == [1, -2, 0, 1, -2]
     bad = types.SimpleNamespace(
         iterate_episodes=lambda: iter([types.SimpleNamespace(observations=np.zeros((3, 2)))]),
         total_episodes=1,

@@ -204,7 +204,7 @@ def test_an_agent_goes_on_from_what_the_log_taught():
 def test_means_and_shares():
     counts = Counts([[4, 2], [6, 1]], [[[3, 1], [0, 2]], [[2, 4], [1, 0]]], [[1, 2], [3, 0]],
                     [[1, 2], [3, 0]])  # fmt: skip
-    found = estimate(counts, np.array([1, 0]))
+    found = estimate(counts)
     np.testing.assert_allclose(found.mdp.transition[0], [[0.75, 0.25], [0, 1]])
     np.testing.assert_allclose(found.mdp.transition[1], [[1 / 3, 2 / 3], [1, 0]])
     np.testing.assert_allclose(found.mdp.reward, [[0.25, 1.0], [0.5, 0.0]])
@@ -217,7 +217,7 @@ def test_an_action_that_was_never_tried_is_never_recommended():
     transitions = np.zeros((2, 2, 2), int)
     transitions[0, 0, 1] = transitions[1, 1, 0] = 5
     zeros = np.zeros((2, 2))
-    found = estimate(Counts(visits, transitions, zeros, zeros), np.array([1, 0]))
+    found = estimate(Counts(visits, transitions, zeros, zeros, starts=[1, 0]))
     np.testing.assert_array_equal(found.policy, [0, 1])  # all pay nothing: a tie
     np.testing.assert_array_equal(found.mdp.transition[0, 1], [1, 0])
     assert found.mdp.reward[0, 1] == 0
@@ -229,10 +229,16 @@ def test_a_step_that_always_ends_the_episode_leads_to_a_start():
     transitions[0, 0, 1] = 5
     transitions[1, 0, 2] = 4
     zeros = np.zeros((3, 1))
-    found = estimate(Counts(visits, transitions, zeros, zeros), np.array([3, 1, 0]))
+    found = estimate(Counts(visits, transitions, zeros, zeros, starts=[3, 1, 0]))
     np.testing.assert_allclose(found.mdp.transition[2, 0], [0.75, 0.25, 0])
-    nobody = estimate(Counts(visits, transitions, zeros, zeros), np.zeros(3, int))
+    nobody = estimate(Counts(visits, transitions, zeros, zeros))
     np.testing.assert_allclose(nobody.mdp.transition[2, 0], visits[:, 0] / 12)
+
+
+def test_an_end_leads_to_the_starts():
+    transitions = [[[0, 2]], [[1, 0]]]
+    counts = Counts([[2], [4]], transitions, [[0], [4]], [[0], [4]], [[0], [3]], [3, 1])
+    np.testing.assert_allclose(estimate(counts).mdp.transition[1, 0], [13 / 16, 3 / 16])
 
 
 def test_a_state_in_which_nobody_acted_restarts():
@@ -240,7 +246,7 @@ def test_a_state_in_which_nobody_acted_restarts():
     transitions = np.zeros((2, 2, 2), int)
     transitions[0, 0, 1] = transitions[0, 1, 0] = 5
     sums = np.array([[5, 1], [0, 0]])
-    found = estimate(Counts(visits, transitions, sums, sums), np.array([2, 0]))
+    found = estimate(Counts(visits, transitions, sums, sums, starts=[2, 0]))
     np.testing.assert_allclose(found.mdp.transition[1], [[1, 0], [1, 0]])
     assert found.policy[0] == 0
     np.testing.assert_allclose(found.gains, 0.5)
@@ -253,7 +259,7 @@ def test_gains_are_in_order(scale):
     visits = transitions.sum(axis=2)
     sums = rng.random((4, 3)) * visits
     counts = Counts(visits, transitions, sums, sums)
-    found = estimate(counts, np.ones(4, int))
+    found = estimate(counts)
     open_ = gain_bounds(counts, found, Hoeffding(scale=scale), 0.05)
     low, middle, high = open_.pessimistic.gain, found.mdp.gain, open_.optimistic_gain
     assert low <= middle + 1e-4

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from romdp.core.errors import InvalidInputError
-from romdp.logs.reading.columns import Columns, Place, numbers, ordered
+from romdp.logs.reading.columns import Columns, Place, names, numbers, ordered
 from romdp.logs.reading.counting import count_logs
-from romdp.logs.reading.names import Names, coded, digests, mix
+from romdp.logs.reading.names import coded, digests, mix
 
 HERE = Place("log.csv", 100)
 
@@ -39,7 +39,7 @@ def test_one_column_cannot_be_two_things():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([[1], [2]], "column 'x' of the table holds list.*cannot name things"),
+        ([[["a"]], [["b"]]], "'x' holds vectors, which romdp.fit encodes"),
         ([{"a": 1}, {"a": 2}], "cannot name things"),
         ([None, None], "cannot name things"),
     ],
@@ -67,13 +67,16 @@ def test_a_missing_name_is_found(values):
     row = [i for i, v in enumerate(values) if v is None or v != v][0]  # noqa: RUF015, PLR0124
     words = f"row {101 + row} of log.csv, column 'x': the value is missing"
     with pytest.raises(InvalidInputError, match=words):
-        coded(batch(x=values), "x", HERE)
+        names(batch(x=values), ["x"], HERE)
+    assert names(batch(x=values), ["x"], HERE, "drop").codes[row] == -1
+    own = names(batch(x=values), ["x"], HERE, "own")
+    assert own.names()[own.codes[row]] is None
 
 
 def test_a_missing_name_hidden_in_a_dictionary_is_found():
     array = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", None]))
     with pytest.raises(InvalidInputError, match=r"row 102 of log.csv, column 'x'"):
-        coded(batch(x=array), "x", HERE)
+        names(batch(x=array), ["x"], HERE)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), None])
@@ -117,41 +120,39 @@ def test_orders_of_every_kind():
     ],
 )
 def test_names_are_numbered_by_first_appearance(values):
-    numbering = Names("x", 10, "observation")
-    found = numbering.encode(coded(batch(x=values), "x", HERE))
-    assert numbering.names == list(dict.fromkeys(values))
-    assert [numbering.names[i] for i in found] == values
+    found = coded(batch(x=values).column("x"), "x")
+    assert found.names() == list(dict.fromkeys(values))
+    assert [found.names()[i] for i in found.codes] == values
 
 
 def test_types_that_need_a_cast():
     text = pa.array(["a", "b", "a"], pa.string_view())
-    assert coded(batch(x=text), "x", HERE).names() == ["a", "b"]
+    assert coded(text, "x").names() == ["a", "b"]
     times = pa.array([2000, 1000], pa.int64()).cast(pa.timestamp("ns"))
-    assert coded(batch(x=times), "x", HERE).names()[1] == datetime.datetime(1970, 1, 1, 0, 0, 0, 1)
+    assert coded(times, "x").names()[1] == datetime.datetime(1970, 1, 1, 0, 0, 0, 1)
     finer = pa.array([1], pa.int64()).cast(pa.timestamp("ns"))
     with pytest.raises(InvalidInputError, match=r"'x' holds times with nanoseconds"):
-        coded(batch(x=finer), "x", HERE)
+        coded(finer, "x")
 
 
 def test_unused_entries_of_a_dictionary_get_no_number():
     array = pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(["a", "b", "c"]))
-    numbering = Names("x", 10, "observation")
-    assert numbering.encode(coded(batch(x=array), "x", HERE)).tolist() == [0, 1]
-    assert numbering.names == ["c", "a"]
+    found = coded(array, "x")
+    assert found.codes.tolist() == [0, 1]
+    assert found.names() == ["c", "a"]
 
 
 def test_digests_are_equal_for_equal_names_only():
-    names = [f"user {i}" for i in range(5000)]
-    first = digests(coded(batch(x=names), "x", HERE))
-    again = digests(coded(batch(x=names[::-1]), "x", HERE))
+    users = [f"user {i}" for i in range(5000)]
+    first, again = (digests(coded(pa.array(some), "x")) for some in (users, users[::-1]))
     np.testing.assert_array_equal(first, again[::-1])
     assert len(np.unique(first)) == 5000
     assert first.min() >= 0
-    whole = digests(coded(batch(x=np.arange(5000)), "x", HERE))
+    whole = digests(coded(pa.array(np.arange(5000)), "x"))
     assert len(np.unique(whole)) == 5000
 
 
 def test_mixed_words_look_uniform():
-    """The chance that a fair draw is this far off is below 1e-6 (5 standard errors)."""
+    """The probability that a fair draw is this far off is below 1e-6 (5 standard errors)."""
     share = (mix(np.arange(100_000)) < 0.2 * 2.0**63).mean()
     assert abs(share - 0.2) < 5 * np.sqrt(0.2 * 0.8 / 100_000)

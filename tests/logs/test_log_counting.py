@@ -1,8 +1,6 @@
 import subprocess
 import sys
-import tempfile
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,12 +16,10 @@ from plain_logs import Cluster, assert_same, plain_counts, random_rows
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.trajectory import Trajectory
-from romdp.logs.reading.closing import split_trajectory
+from romdp.logs.reading.closing import LogRows
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import check_columns, count_logs, share_out
-from romdp.logs.reading.pieces import Piece
 from romdp.logs.reading.sources import open_source
-from romdp.logs.reading.stretches import _scratch_folder
 
 COLUMNS = Columns("page", "offer", "paid", "user")
 NO_USER = Columns("page", "offer", "paid")
@@ -50,11 +46,11 @@ def write_files(folder, table, cuts, kind="parquet"):
     return folder
 
 
-@pytest.mark.parametrize("ends", ["truncated", "restart"])
+@pytest.mark.parametrize("ends", ["truncated", "terminated", "restart"])
 def test_counts_are_those_of_plain_python(ends):
     rows = random_rows(np.random.default_rng(0), 500)
     log = count_logs(as_table(rows), COLUMNS, holdout=0, ends=ends)
-    counts, observations, actions = plain_counts(rows, restart=ends == "restart")
+    counts, observations, actions = plain_counts(rows, end=ends != "truncated")
     assert log.observation_names == tuple(observations)
     assert log.action_names == tuple(actions)
     assert log.reward_range == (-0.5, 1.0)
@@ -109,23 +105,31 @@ def test_batches_files_and_workers_change_nothing(
     options = {
         "holdout": 0.4,
         "most_held": most_held,
-        "ends": "restart" if restart and has_user else "truncated",
+        "ends": "restart" if restart else "truncated",
     }
     whole = count_logs(table, columns, **options)
     folder = tmp_path_factory.mktemp("log") / "files"
     write_files(folder, table, [cut for cut in cuts if cut < n_rows])
     files = count_logs(folder, columns, workers=workers, batch_rows=batch_rows, **options)
-    assert files.counts == whole.counts  # to the last bit
     cluster = count_logs(folder, columns, client=Cluster(workers), **options)
     for parts in (files, cluster):
-        assert_same(parts.counts, whole.counts)
+        assert parts.counts == whole.counts
         assert parts.held_out == whole.held_out
         assert parts.observation_names == whole.observation_names
         assert parts.action_names == whole.action_names
         assert (parts.n_rows, parts.n_episodes) == (whole.n_rows, whole.n_episodes)
-        np.testing.assert_array_equal(parts.starts, whole.starts)
-    assert_same(whole.total, plain_counts(rows, restart=options["ends"] == "restart")[0])
+    assert_same(whole.total, plain_counts(rows, end=restart)[0])
     assert whole.held_out is None or whole.held_out.n_steps <= most_held
+
+
+def test_sums_of_rewards_are_the_same_to_the_last_bit(tmp_path):
+    rng = np.random.default_rng(3)
+    rows = [(*row[:2], float(rng.normal()), row[3]) for row in random_rows(rng, 2_000)]
+    table = as_table(rows)
+    whole = count_logs(table, COLUMNS, holdout=0).counts
+    folder = write_files(tmp_path / "log", table, [300, 301, 1200])
+    for options in ({"batch_rows": 17}, {"workers": 1}, {"client": Cluster(1)}):
+        assert count_logs(folder, COLUMNS, holdout=0, **options).counts == whole
 
 
 def test_what_one_worker_of_a_cluster_no_longer_holds_out_the_others_count_too(tmp_path):
@@ -221,7 +225,7 @@ def test_order_is_checked_across_batches_and_files(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_terminated_episodes_lead_to_the_next(tmp_path, kind):
+def test_terminated_episodes_lead_to_their_end(tmp_path, kind):
     rng = np.random.default_rng(11)
     rows = random_rows(rng, 300, n_episodes=30)
     over = {user for user in range(30) if rng.random() < 0.5}
@@ -236,14 +240,14 @@ def test_terminated_episodes_lead_to_the_next(tmp_path, kind):
         assert_same(count_logs(table, columns, holdout=holdout, batch_rows=11).total, expected)
         for kwargs in ({"workers": 3}, {"client": Cluster(2)}):
             assert_same(count_logs(folder, columns, holdout=holdout, **kwargs).total, expected)
-    # Sorted, an episode may begin another in file order, but as many steps have a successor.
-    by_time = count_logs(shuffled, columns, sort=True)
-    assert by_time.total.n_transitions == expected.n_transitions
+    assert_same(count_logs(shuffled, columns, sort=True).total, expected)
     with pytest.raises(InvalidInputError, match=r"leave ends out"):
         count_logs(table, columns, ends="restart")
-    # Without episodes the row after an end is the restart, flag or not.
+    # Without episodes the row after an end begins another one.
     alone = Columns("page", "offer", "paid", None, None, "ended")
-    assert_same(count_logs(table, alone).total, count_logs(table, NO_USER).total)
+    number = np.cumsum(ended) - ended
+    cut = [(*row[:3], name) for row, name in zip(rows, number, strict=True)]
+    assert_same(count_logs(table, alone).total, plain_counts(cut, over=range(sum(ended)))[0])
 
 
 def test_nothing_may_come_after_the_end_of_an_episode(tmp_path):
@@ -263,18 +267,20 @@ def test_nothing_may_come_after_the_end_of_an_episode(tmp_path):
     table = table.set_column(2, "ended", pa.array([0, 2, 0, 0, 1]))
     with pytest.raises(InvalidInputError, match=r"row 2 .*'ended': 2 is neither true nor false"):
         count_logs(table, columns)
-    table = table.set_column(2, "ended", pa.array(["no"] * 5))
+    table = table.set_column(2, "ended", pa.array(["no", "maybe", *["no"] * 3]))
+    with pytest.raises(InvalidInputError, match=r"row 2 .*'ended': 'maybe' is neither true nor"):
+        count_logs(table, columns)
+    table = table.set_column(2, "ended", pa.array([[1]] * 5))
     with pytest.raises(InvalidInputError, match=r"cannot tell which episodes terminated"):
         count_logs(table, columns)
 
 
-def test_a_duplicate_is_named_by_its_row():
-    table = {"page": [1, 2, 2, 3], "user": [0, 1, 0, 0], "minute": [5, 5, 6, 6]}
+@pytest.mark.parametrize("sort", [False, True])
+def test_rows_at_the_same_time_stay_as_they_were_read(sort):
+    table = {"page": [1, 2, 2, 3, 1], "user": [0, 1, 0, 0, 0], "minute": [5, 5, 6, 6, 6]}
     columns = Columns("page", episode="user", order="minute")
-    with pytest.raises(InvalidInputError, match=r"row 4 of the table, column 'minute'.*duplicate"):
-        count_logs(table, columns)
-    with pytest.raises(InvalidInputError, match=r"row 4 of the table, column 'minute'.*duplicate"):
-        count_logs(table, columns, sort=True)
+    counts = count_logs(table, columns, holdout=0, sort=sort).counts
+    assert counts.transitions[:, 0].tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
 
 
 @pytest.mark.parametrize("has_user", [True, False])
@@ -334,14 +340,16 @@ def test_types_that_differ_between_files_are_refused(tmp_path):
         check_columns(open_source(tmp_path), Columns("page"))
 
 
-def test_pieces_are_shared_out_in_order():
-    pieces = [Piece("log", n_rows=400_000) for _ in range(5)]
+def test_pieces_are_shared_out_in_order(tmp_path):
+    for i in range(5):
+        pq.write_table(pa.table({"page": [1] * 40}), tmp_path / f"{i}.parquet")
+    pieces = open_source(tmp_path)
     stretches = share_out(pieces, 2, may_guess=True)
-    assert [len(part) for part, _ in stretches] == [3, 2] or [
-        len(part) for part, _ in stretches
-    ] == [2, 3]
-    assert [row for _, row in stretches] == [0, 400_000 * len(stretches[0][0])]
-    unknown = [Piece("a"), Piece("b")]
+    assert [len(part) for part, _ in stretches] in ([3, 2], [2, 3])
+    assert [row for _, row in stretches] == [0, 40 * len(stretches[0][0])]
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("page\n1\n")
+    unknown = open_source(str(tmp_path / "*.csv"))
     assert len(share_out(unknown, 2, may_guess=True)) == 2
     assert len(share_out(unknown, 2, may_guess=False)) == 1
 
@@ -360,17 +368,17 @@ def test_a_trajectory_is_split_like_a_log(lengths):
     seen = Trajectory(
         rng.integers(0, 9, n), rng.integers(0, 2, n), rng.normal(size=n), lengths, final
     )
-    log = split_trajectory(seen, holdout=0.3)
+    rows = LogRows.of_trajectory(seen)
+    log = rows.count(0.3)
     assert log.held_out is not None
     low, high = seen.rewards.min(), seen.rewards.max()
     scaled = Trajectory(
         seen.observations, seen.actions, (seen.rewards - low) / (high - low), lengths, final
     )
     assert_same(log.total, Counts.from_trajectory(scaled))
-    assert split_trajectory(seen, holdout=0).held_out is None
-    assert split_trajectory(seen, holdout=0.3, most_held=100).held_out is None or (
-        split_trajectory(seen, holdout=0.3, most_held=100).held_out.n_steps <= 100
-    )
+    assert rows.count(0).held_out is None
+    few = rows.count(0.3, most_held=100).held_out
+    assert few is None or few.n_steps <= 100
 
 
 _COUNT_AND_WEIGH = """
@@ -383,20 +391,6 @@ after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(log.n_rows, log.total.n_steps, log.total.n_transitions, log.total.reward_sums.sum())
 print((after - before) // 1024)
 """
-
-
-def test_folders_that_a_killed_process_left_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    other = tmp_path / "other"
-    other.mkdir()
-    (tmp_path / "romdp-log-link").symlink_to(other)
-    (tmp_path / "romdp-log-left").mkdir()
-    (tmp_path / "romdp-log-left" / "rows.tmp").write_bytes(b"rows")
-    in_use = Path(_scratch_folder())
-    assert Path(_scratch_folder()).is_dir()
-    assert in_use.is_dir()
-    assert other.is_dir()
-    assert not (tmp_path / "romdp-log-left").exists()
 
 
 @pytest.mark.slow

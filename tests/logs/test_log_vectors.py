@@ -10,8 +10,7 @@ import pytest
 from encoding_worlds import accuracy, chain
 
 import romdp
-import romdp.logs.vectors
-from romdp.encoding.steps import ENDED, UNKNOWN
+import romdp.logs.decoding
 from romdp.logs.applying import apply_model
 from romdp.logs.evaluating import evaluate
 from romdp.logs.fitting import fit_counts
@@ -85,7 +84,7 @@ def test_a_saved_model_keeps_its_decoder(seen, model, tmp_path):
     assert again.decoder.encoding.scores == model.decoder.encoding.scores
     seen_before, kept = model.decoder.portraits, again.decoder.portraits
     assert kept.rows.sum() == 3000
-    for name, array in seen_before.arrays().items():
+    for name, array in vars(seen_before).items():
         np.testing.assert_array_equal(getattr(kept, name), array)
 
 
@@ -118,8 +117,11 @@ def test_one_scalar_column_is_names_and_a_list_of_one_is_vectors(seen):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t["x1"].__setitem__(7, np.nan), "'x1' holds nan in row 8"),
-        (lambda t: t["paid"].__setitem__(7, np.nan), "row 8 of the log, column 'paid'"),
+        (
+            lambda t: t["x1"].__setitem__(7, np.nan),
+            "row 8 of the table, column 'x1': a number is missing",
+        ),
+        (lambda t: t["paid"].__setitem__(7, np.nan), "row 8 of the table, column 'paid'"),
         (lambda t: t["paid"].__setitem__(7, np.inf), "column 'paid': inf is not a finite"),
         (lambda t: t.pop("x2"), "'x2'"),
         (lambda t: t.__setitem__("x0", ["a"] * 3000), "'x0' holds string"),
@@ -251,10 +253,16 @@ def test_the_command_takes_one_measurement_as_a_vector(tmp_path):
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ([[1.0, 2.0]] * 4 + [[3.0]], "column 'v': row 5 has 1 numbers and row 1 has 2"),
-        ([[1.0, 2.0]] * 4 + [None], "column 'v': row 5 is None"),
-        ([[1.0, 2.0]] * 4 + [[1.0, None]], "column 'v': column 1 holds nan in row 5"),
-        ([[1.0, 2.0]] * 4 + [[1.0, 1e200]], "column 'v': column 1 holds 1e.200 in row 5"),
+        (
+            [[1.0, 2.0]] * 4 + [[3.0]],
+            "row 5 of the table, column 'v': the list has 1 numbers and that of the first row 2",
+        ),
+        ([[1.0, 2.0]] * 4 + [None], "row 5 of the table, column 'v': a number is missing"),
+        ([[1.0, 2.0]] * 4 + [[1.0, None]], "row 5 of the table, column 'v': a number is missing"),
+        (
+            [[1.0, 2.0]] * 4 + [[1.0, 1e200]],
+            "row 5 of the table, column 'v': 1e.200 is no finite number",
+        ),
         ([], "holds no rows"),
     ],
 )
@@ -338,16 +346,17 @@ def test_states_that_the_log_never_shows_do_not_shift_the_others(seen, model, tm
 
 def test_a_trajectory_of_vectors_ends_where_it_says(seen, monkeypatch):
     given = []
-    find = romdp.logs.vectors.find_states
+    find = romdp.logs.decoding.find_states
     monkeypatch.setattr(
-        romdp.logs.vectors, "find_states", lambda *some: given.append(some[0]) or find(*some)
+        romdp.logs.decoding, "find_states", lambda *some: given.append(some[0]) or find(*some)
     )
     lengths, terminated = np.full(100, 30), np.arange(100) % 2 == 0
     ended = romdp.Trajectory(
         seen.vectors, seen.actions, seen.rewards, lengths, terminated=terminated
     )
     found = romdp.HiddenStates().fit(ended)
-    assert given[0].following[29::30].tolist() == np.where(terminated, ENDED, UNKNOWN).tolist()
+    assert given[0].terminated.tolist() == terminated.tolist()
+    assert given[0].lengths.tolist() == lengths.tolist()
     np.testing.assert_array_equal(found.labels_, found.predict(ended))
     assert accuracy(found.labels_, seen.states) > 0.97
 

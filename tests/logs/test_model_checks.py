@@ -18,7 +18,7 @@ from romdp.logs.model.evaluation import (
     PermutationTest,
     PolicyValue,
     Prediction,
-    _beyond_chance,
+    _beyond_luck,
     alike_test,
     markov_test,
 )
@@ -35,9 +35,8 @@ def model_of(transitions, *, certainty=1.0, held_out=None, visits=None):
         partition=Partition([0, 1, 2]),
         observation_names=("a", "b", "c"),
         action_names=("go", "stay"),
-        counts=Counts(visits, transitions, sums, sums),
+        counts=Counts(visits, transitions, sums, sums, starts=[5, 0, 0]),
         visits=visits.sum(axis=1),
-        starts=np.array([5, 0, 0]),
         reward_range=(0.0, 1.0),
         log_odds=np.full(3, 9.0),
         certainty=np.full(3, certainty),
@@ -192,7 +191,7 @@ def test_information_is_that_of_the_definition():
         n * math.log(n * alone[s] / by_first[s, x] / by_second[s, y])
         for (s, x, y), n in joint.items()
     )
-    found = _beyond_chance(stratum, first, second, rng)
+    found = _beyond_luck(stratum, first, second, rng)
     assert (found.p_value, found.n_steps) == (0.01, 400)
     # By chance it is about (4 - 1)(5 - 1) / 2 nats in each of three strata, give or take 3 each.
     assert plain - 400 * found.information == pytest.approx(18, abs=6)

@@ -16,10 +16,10 @@ from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.logs import Columns, count_logs, fit
 from romdp.logs.comparing import Laws
-from romdp.logs.model.draws import Draws, World, _drawn_towards
+from romdp.logs.model.draws import Draws, World
 from romdp.logs.model.safety import behaviour, improve, judge, likeliest
 from romdp.logs.parting import _part_by_habit, doubts, part
-from romdp.logs.reading.closing import split_trajectory
+from romdp.logs.reading.closing import LogRows
 
 NAMES = {"episode": "walk", "terminated": "over"}
 
@@ -136,46 +136,32 @@ def test_episodes_are_told_apart_by_their_ends_alone():
     by_name = count_logs(log, Columns("place", "step", "paid", "walk", None, "over"), holdout=0)
     by_end = count_logs(log, Columns("place", "step", "paid", terminated="over"), holdout=0)
     assert by_end.counts == by_name.counts
-    assert by_end.ends is not None
-    assert by_end.ends == by_name.ends
+    assert by_end.counts.has_ends
     assert by_end.n_episodes == by_name.n_episodes
     with pytest.raises(InvalidInputError, match="sort=True needs an episode column"):
         count_logs(log, Columns("place", order="walk", terminated="over"), sort=True)
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_trajectory_that_says_its_ends_is_read_like_a_table_with_them(named):
+def test_a_trajectory_that_says_its_ends_is_read_like_a_table_with_them():
     log = walk(200, 4)
     over, number = np.array(log["over"]), np.array(log["walk"])
     last = np.flatnonzero(np.diff(number, append=number[-1] + 1))
-    first = np.array(log["place"])[np.append(0, last[:-1] + 1)]
-    final = np.where(over[last], np.roll(first, -1), -1)
     seen = Trajectory(
         *(log[name] for name in ("place", "step", "paid")),
         np.diff(last, prepend=-1),
-        final if named else None,
         terminated=over[last],
     )
     table = count_logs(log, Columns("place", "step", "paid", "walk", None, "over"), holdout=0)
-    split = split_trajectory(seen, holdout=0)
-    assert split.counts == table.counts
-    assert split.ends is not None
-    assert split.ends == table.ends
+    counted = LogRows.of_trajectory(seen).count(0)
+    assert counted.counts == table.counts
+    assert counted.counts.ends.sum() == over.sum()
     by_table = fit(log, "place", "step", "paid", **NAMES, holdout=0)
     found = fit(seen, holdout=0)
     assert found.objective == "episodic"
     assert found.value_lower == by_table.value_lower
     cut = Trajectory(seen.observations, seen.actions, seen.rewards, seen.lengths)
-    assert split_trajectory(cut).ends is None
+    assert not LogRows.of_trajectory(cut).count(0).counts.has_ends
     assert fit(cut).objective == "average"
-
-
-def test_one_episode_that_ended_is_known_to_restart_only_if_it_says_so():
-    steps = [0, 1, 2] * 50, [0] * 150
-    assert split_trajectory(Trajectory(*steps, terminated=[True])).ends is None
-    ends = split_trajectory(Trajectory(*steps, None, None, [0], terminated=[True])).ends
-    assert ends is not None
-    assert ends.dense().transitions[2, 0].tolist() == [1, 0, 0]
 
 
 def test_states_that_were_never_compared_are_parted():
@@ -186,16 +172,16 @@ def test_states_that_were_never_compared_are_parted():
     counts[2, :, 1] = counts[3, :, 0] = 25
     log = Counts(counts.sum(axis=2), counts, np.zeros((4, 2)), np.zeros((4, 2)))
     together = Partition([0, 0, 1, 2])
-    assert part(log, None, together) == Partition([0, 1, 2, 3])
+    assert part(log, together) == Partition([0, 1, 2, 3])
     shared = counts.copy()
     shared[0, 1, 3] = shared[1, 0, 2] = 50  # now both were tried in both, and agree
     log = Counts(shared.sum(axis=2), shared, np.zeros((4, 2)), np.zeros((4, 2)))
-    assert part(log, None, together) == together
-    assert doubts(log, None, together).max() < 0.2
+    assert part(log, together) == together
+    assert doubts(log, together).max() < 0.2
     paid = np.zeros((4, 2))
     paid[0] = 50.0  # but one of them pays
     log = Counts(shared.sum(axis=2), shared, paid, paid)
-    assert part(log, None, together) == Partition([0, 1, 2, 3])
+    assert part(log, together) == Partition([0, 1, 2, 3])
 
 
 def test_alike_observations_stay_together():
@@ -204,7 +190,7 @@ def test_alike_observations_stay_together():
         world = romdp.worlds.random_romdp(4, 3, 40, seed=seed)
         seen = romdp.simulate(world, "uniform", 8_000, seed=seed)
         truth = Partition(world.labels)
-        assert part(Counts.from_trajectory(seen), None, truth) == truth
+        assert part(Counts.from_trajectory(seen), truth) == truth
 
 
 def test_values_agree_with_plain_sums():
@@ -279,7 +265,7 @@ def test_draws_do_not_depend_on_how_laws_are_kept(monkeypatch):
 
     seen = Trajectory([0, 1, 2, 1, 0, 1, 2, 0], [0, 1, 0, 0, 1, 1, 0, 0], [0, 1, 0, 0, 1, 1, 0, 1])
     counts = Counts.from_trajectory(seen)
-    given = (counts, None, np.array([1, 0, 0]), Partition([0, 1, 2]), (0.0, 1.0), 0.9)
+    given = (counts, Partition([0, 1, 2]), (0.0, 1.0), 0.9)
     dense = Draws(*given).best_guess()
     monkeypatch.setattr(module, "_SMALL", 0)
     sparse = Draws(*given).best_guess()
@@ -293,8 +279,6 @@ def test_nothing_warns_about_a_tiny_log():
         warnings.simplefilter("error")
         found = judge(
             Counts.from_trajectory(seen),
-            None,
-            np.array([1, 0]),
             Partition([0, 1]),
             (0.0, 1.0),
             "average",
@@ -310,7 +294,7 @@ def test_restarts_lead_to_where_episodes_begin():
     log = walk(2_000, 5)
     columns = Columns("place", "step", "paid", "walk", None, "over")
     counted = count_logs(log, columns, holdout=0)
-    given = (counted.total, counted.ends, counted.starts, Partition(np.arange(GOAL)), (0.0, 1.0))
+    given = (counted.total, Partition(np.arange(GOAL)), (0.0, 1.0))
     even = np.full((GOAL, 2), 0.5)
     per_step = Draws(*given, "average").best_guess().value(even)
     assert per_step == pytest.approx(np.mean(log["paid"]), rel=0.1)
@@ -334,19 +318,23 @@ def test_habits_tell_states_apart_where_they_depend_on_the_state():
     states = np.repeat(np.arange(20), 2)
     merged = Partition(np.maximum(states, 1))
     rng = np.random.default_rng(0)
-    assert part(habitual(rng, True), None, merged) == Partition(states)
-    assert part(habitual(rng, False), None, merged) == merged
+    assert part(habitual(rng, True), merged) == Partition(states)
+    assert part(habitual(rng, False), merged) == merged
 
 
-def test_mean_rewards_are_drawn_towards_the_others_where_they_vary():
-    prior = np.full((3, 1), 0.5)
-    number = np.array([[1.0], [1.0], [100.0]])
-    certain, _ = _drawn_towards(prior, number, number * [[1.0], [0.0], [0.7]], 0.0)
-    np.testing.assert_allclose(certain.ravel(), [1.0, 0.0, 0.7])
-    drawn, worth = _drawn_towards(prior, number, number * [[1.0], [0.0], [0.55]], 0.25)
-    assert 0.5 < drawn[0, 0] < 0.6  # one reward says little
-    assert worth[0, 0] < worth[2, 0]
-    np.testing.assert_allclose(drawn[0] + drawn[1], 1.0)
+def test_rewards_that_never_varied_are_known_and_others_drawn_towards_all():
+    """One pair paid once and another never: a single reward says little unless none ever varied."""
+    visits, moves = np.array([[1], [1], [100]]), np.zeros((3, 1, 3), int)
+
+    def guess(paid, squares):
+        counts = Counts(visits, moves, visits * paid, visits * squares, starts=[1, 1, 1])
+        return Draws(counts, Partition([0, 1, 2]), (0.0, 1.0), 0.9).best_guess().paid.ravel()
+
+    certain = np.array([[1.0], [0.0], [0.7]])
+    np.testing.assert_allclose(guess(certain, certain**2).ravel(), [1.0, 0.0, 0.7], atol=0.01)
+    drawn = guess(np.array([[1.0], [0.0], [0.5]]), np.array([[1.0], [0.0], [0.5]]))
+    assert 0.0 < drawn[1] < 0.5 < drawn[0] < 1.0
+    assert drawn[2] == pytest.approx(0.5, abs=0.01)
 
 
 def test_starts_that_were_never_seen_are_charged():
@@ -362,9 +350,7 @@ def test_a_long_log_of_a_drawn_world_teaches_that_world():
     log = walk(400, 0)
     counted = count_logs(log, Columns("place", "step", "paid", "walk", None, "over"), holdout=0)
     same = Partition(np.arange(len(counted.observation_names)))
-    draws = Draws(
-        counted.total, counted.ends, counted.starts, same, counted.reward_range, "episodic"
-    )
+    draws = Draws(counted.total, same, counted.reward_range, "episodic")
     rng = np.random.default_rng(0)
     world, _ = draws.draw(rng)
     again = draws.relearn(world, rng)
@@ -387,9 +373,9 @@ def test_two_kinds_of_observations_are_parted_by_what_was_done():
     states = np.repeat(np.arange(20), 2)
     merged = np.maximum(states, 1) - 1
     rng = np.random.default_rng(0)
-    found = _part_by_habit(Laws(habitual(rng, True), None, merged))
+    found = _part_by_habit(Laws(habitual(rng, True), merged))
     assert Partition(found) == Partition(states)
-    assert _part_by_habit(Laws(habitual(rng, False), None, merged)) is None
+    assert _part_by_habit(Laws(habitual(rng, False), merged)) is None
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -399,7 +385,7 @@ def test_staying_speaks_against_leaving_but_never_for_one_state(stays):
     lengths = [2, 2, 3] if stays else [2, 2, 2, 2]
     nowhere = np.full(len(lengths), -1)
     counts = Counts.from_trajectory(Trajectory(seen, [0] * len(seen), None, lengths, nowhere))
-    laws = Laws(counts, None, np.array([0, 0, 1]))
+    laws = Laws(counts, np.array([0, 0, 1]))
     first, second, both = (laws.of(np.array([i])) for i in (0, 1, 1))
     assert (laws._stays_alike(first, second).item() < -0.5) == stays
     assert laws._stays_alike(second, both).item() == 0.0

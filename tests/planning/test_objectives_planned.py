@@ -221,6 +221,7 @@ def test_the_mean_plan_leaves_out_what_was_never_tried():
     # A third action that nobody tried, and a state where nobody tried anything.
     wide = np.zeros((5, 3, 5), int)
     wide[:4, :2, :4] = counts.transitions
+    wide[3, 1, 0] = counts.ends[3, 1]  # begin again
     visits = wide.sum(axis=2)
     pay = np.zeros((5, 3))
     pay[:4, 1] = visits[:4, 1]
@@ -252,10 +253,8 @@ def test_what_went_well_once_is_not_the_best():
     """One action never failed in its only try, the other failed once in a hundred."""
     goal = Objective("episodic", 0.99)
     seen = np.array([[[99, 0, 1], [1, 0, 0]], [[0, 10, 40], [0, 10, 40]]])
-    laws = scipy.sparse.csr_array(seen.reshape(4, 3))
-    ends = scipy.sparse.csr_array(seen.reshape(4, 3) * [0, 0, 1])
     ones = seen.sum(axis=2).astype(float)
-    counts = Counts(seen.sum(axis=2), laws[:, :2], ones, ones, ends=ends)
+    counts = Counts(seen.sum(axis=2), seen[..., :2], ones, ones, ends=seen[..., 2])
     assert mean_plan(counts, goal).policy[0] == 1
     assert mean_plan(counts, goal, weights=np.ones(counts.visits.size)).policy[0] == 0
 

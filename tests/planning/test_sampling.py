@@ -329,11 +329,8 @@ def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
 
 def promising(visits, moves, sums, drawn=None, squares=None, enough=0.0):
     """Plan where every pair leads to one state; the last column of moves is the end."""
-    ends = np.zeros((visits.size, len(visits) + 1), int)
-    ends[:, -1] = moves[..., -1].ravel()
-    ended = scipy.sparse.csr_array(ends)
     squares = sums if squares is None else np.full(sums.shape, squares)
-    counts = Counts(visits, moves[..., :-1], sums, squares, ends=ended).sparse()
+    counts = Counts(visits, moves[..., :-1], sums, squares, ends=moves[..., -1]).sparse()
     rng, seen = np.random.default_rng(0), counts.outcomes()
     laws = draw_sparse(seen, 1e-6, rng)
     goal = Objective("episodic", 0.999)

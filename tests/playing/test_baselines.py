@@ -12,7 +12,6 @@ import romdp
 from romdp.agents.recipes import UCRL2
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import as_uniform, next_word, split_word, stream, xoshiro_state
-from romdp.data.recorder import Recorder
 from romdp.exact.mdp import REWARD_LAWS
 from romdp.exact.romdp import ROMDP
 from romdp.playing import play
@@ -30,7 +29,7 @@ def test_the_catalogue_knows_each_by_its_own_name():
 def test_settings_reach_the_baseline():
     assert baseline("q-learning", memory=50) == QLearning(memory=50)
     run = play_baseline("q-learning", WORLD, 500, seed=3, optimism=2.0)
-    expected = QLearning(optimism=2.0).play(WORLD, 500, 3)
+    expected = play(QLearning(optimism=2.0), WORLD, 500, 3)
     assert run.reward.tolist() == expected.reward.tolist()
     assert run.agent == "q-learning"
 
@@ -107,9 +106,7 @@ class PlainLearner:
     def step(self):
         y = self.simulator.observation
         action = self.action(y)
-        recorder = Recorder(self.world.n_observations, self.world.n_actions)
-        self.simulator.run(np.full(self.world.n_observations, action), recorder, 1)
-        reward = recorder.reward_sums.sum()
+        reward = self.simulator.step(int(action))
         self.visits[y, action] += 1
         size = (self.settings.memory + 1) / (self.settings.memory + self.visits[y, action])
         target = reward - self.gain + self.values[self.simulator.observation].max()
@@ -122,7 +119,7 @@ class PlainLearner:
 @pytest.mark.parametrize("settings", [QLearning(), QLearning(20, 1.5, 2.0, 0)])
 def test_it_is_the_plain_learner(reward_law, settings):
     world = random_romdp(3, 3, 8, seed=2, reward_law=reward_law)
-    run = settings.play(world, 400, seed=7)
+    run = play(settings, world, 400, seed=7)
     plain = PlainLearner(settings, world, 7)
     reward, expected, noted = [], [], set(run.steps.tolist())
     for t in range(400):
@@ -139,7 +136,7 @@ def test_it_is_the_plain_learner(reward_law, settings):
 
 def test_a_seed_decides_everything():
     world = random_romdp(3, 3, 8, seed=2)
-    first, again, other = (QLearning().play(world, 2000, seed) for seed in (3, 3, 4))
+    first, again, other = (play(QLearning(), world, 2000, seed) for seed in (3, 3, 4))
     assert first.reward.tolist() == again.reward.tolist()
     assert first.pseudo_regret.tolist() == again.pseudo_regret.tolist()
     assert first.pseudo_regret.tolist() != other.pseudo_regret.tolist()
@@ -147,14 +144,14 @@ def test_a_seed_decides_everything():
 
 def test_a_longer_run_begins_like_a_shorter_one():
     world = random_romdp(3, 3, 8, seed=2)
-    short, long = (QLearning().play(world, steps, seed=1) for steps in (1000, 5000))
+    short, long = (play(QLearning(), world, steps, seed=1) for steps in (1000, 5000))
     assert long.pseudo_regret[: short.steps.size].tolist() == short.pseudo_regret.tolist()
 
 
 def test_the_world_is_the_one_that_agents_meet():
     """With one action nothing is decided, so all that differs is what the world draws."""
     world = random_romdp(4, 1, 9, seed=3)
-    mine, theirs = QLearning().play(world, 3000, seed=5), play(UCRL2(), world, 3000, seed=5)
+    mine, theirs = play(QLearning(), world, 3000, seed=5), play(UCRL2(), world, 3000, seed=5)
     assert mine.reward.tolist() == theirs.reward.tolist()
     assert mine.pseudo_regret.tolist() == theirs.pseudo_regret.tolist()
 
@@ -163,7 +160,7 @@ def test_the_world_is_the_one_that_agents_meet():
 def test_it_learns(seed):
     """Fixed seeds: no false alarm. The first forty worlds end between 0.009 and 0.06."""
     world = random_romdp(5, 4, 10, seed=seed)
-    run = QLearning().play(world, 200_000, seed)
+    run = play(QLearning(), world, 200_000, seed)
     uniform = world.reward.mean(axis=1) @ stationary_of_uniform(world)
     assert run.pseudo_regret[-1] < 0.1 * 200_000 * (world.hidden.gain - uniform)
 
@@ -175,7 +172,7 @@ def stationary_of_uniform(world):
 
 def test_it_plays_an_mdp_and_finds_its_gain():
     mdp = random_mdp(4, 2, seed=1)
-    run = QLearning().play(mdp, 300_000)
+    run = play(QLearning(), mdp, 300_000)
     assert run.partition.n_clusters == 4
     assert abs(run.epochs.gain[0] - mdp.gain) < 0.02
 
@@ -185,7 +182,7 @@ def test_an_optimistic_start_explores_without_chance(optimism, tries_all):
     """One state, certain rewards: only hope leads away from the first action."""
     reward = [[0.3, 0.2, 0.6]]
     world = ROMDP(np.ones((1, 3, 1)), reward, [[1.0]], reward_law="deterministic")
-    run = QLearning(optimism=optimism, exploration=0).play(world, 2000)
+    run = play(QLearning(optimism=optimism, exploration=0), world, 2000)
     late = (run.reward[-1] - run.reward[-20]) / (run.steps[-1] - run.steps[-20])
     assert late == pytest.approx(0.6 if tries_all else 0.3, abs=0.02)
 
@@ -207,4 +204,4 @@ def test_bad_settings_are_named(settings, message):
 @pytest.mark.parametrize("steps", [0, -5, 2.5])
 def test_bad_steps_are_refused(steps):
     with pytest.raises(InvalidInputError, match="steps is"):
-        QLearning().play(random_romdp(2, 2, 4), steps)
+        play(QLearning(), random_romdp(2, 2, 4), steps)

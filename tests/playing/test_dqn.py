@@ -3,7 +3,6 @@ import sys
 
 import numpy as np
 import pytest
-from romdp.baselines import dqn
 
 from romdp.agents.recipes import UCRL2
 from romdp.core.errors import InvalidInputError
@@ -11,7 +10,7 @@ from romdp.exact.romdp import ROMDP
 from romdp.playing import play
 from romdp.playing.baselines.by_name import baseline, play_baseline
 from romdp.playing.baselines.dqn import DQN
-from romdp.playing.baselines.score import Score
+from romdp.playing.online import Online
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.random import random_romdp
 
@@ -32,7 +31,7 @@ def test_it_says_what_to_install(monkeypatch, missing):
     for attempt in (
         lambda: baseline("dqn"),
         lambda: play_baseline("dqn", WORLD, 10),
-        lambda: DQN().play(WORLD, 10),
+        lambda: play(DQN(), WORLD, 10),
     ):
         with pytest.raises(InvalidInputError, match=r"pip install 'romdp\[dqn\]'"):
             attempt()
@@ -57,29 +56,9 @@ def test_bad_settings_are_named(settings, message):
         DQN(**settings)
 
 
-def test_the_score_sees_the_truth_and_the_learner_does_not():
-    score = Score("dqn", WORLD, 300, 0)
-    env = dqn._ScoredEnv(WORLD, 11, score)
-    twin = ROMDPEnv(WORLD, reveal_hidden_state=True)
-    taken = np.zeros(WORLD.reward.shape, int)
-    total = 0.0
-    seen, info = env.reset(seed=99)  # a learner's seed must not move the world
-    expected, truth = twin.reset(seed=11)
-    assert (seen, info) == (expected, {})
-    for t in range(300):
-        action = np.int64(t * t % 3 % 2)
-        taken[truth["hidden_state"], action] += 1
-        seen, reward, *_, info = env.step(action)
-        expected, expected_reward, *_, truth = twin.step(action)
-        total += expected_reward
-        assert (seen, reward, info) == (expected, expected_reward, {})
-    assert score.taken.tolist() == taken.tolist()
-    assert score.run.reward[-1] == total
-
-
 @pytest.mark.dqn
 def test_a_seed_decides_everything():
-    first, again, other = (QUICK.play(WORLD, 600, seed) for seed in (3, 3, 4))
+    first, again, other = (play(QUICK, WORLD, 600, seed) for seed in (3, 3, 4))
     assert first.reward.tolist() == again.reward.tolist()
     assert first.pseudo_regret.tolist() == again.pseudo_regret.tolist()
     assert first.pseudo_regret.tolist() != other.pseudo_regret.tolist()
@@ -87,7 +66,7 @@ def test_a_seed_decides_everything():
 
 @pytest.mark.dqn
 def test_a_longer_run_begins_like_a_shorter_one():
-    short, long = (QUICK.play(WORLD, steps, seed=1) for steps in (303, 500))
+    short, long = (play(QUICK, WORLD, steps, seed=1) for steps in (303, 500))
     assert short.steps[-1] == 303  # though it trains every four steps
     common = np.isin(short.steps, long.steps)
     assert common.sum() == short.steps.size - 1
@@ -98,10 +77,23 @@ def test_a_longer_run_begins_like_a_shorter_one():
 def test_the_world_is_the_one_that_agents_meet():
     """With one action nothing is decided, so all that differs is what the world draws."""
     world = random_romdp(4, 1, 9, seed=3)
-    mine = QUICK.play(world, 300, seed=5)
-    theirs = play(UCRL2(), ROMDPEnv(world), 300, seed=5)
+    mine = play(QUICK, world, 300, seed=5)
+    theirs = play(UCRL2(), world, 300, seed=5)
     assert mine.reward.tolist() == theirs.reward.tolist()
     assert np.allclose(mine.pseudo_regret, theirs.pseudo_regret, rtol=0, atol=1e-9)
+
+
+@pytest.mark.dqn
+def test_it_answers_like_any_agent():
+    """In a loop of one's own, and in a Gymnasium environment, the same calls do."""
+    run = play(QUICK, ROMDPEnv(WORLD), 300, seed=5)
+    assert run.agent == "dqn"
+    assert run.policy.table.shape == (7,)
+    online = Online(QUICK, 7, 2, seed=5)
+    for seen in range(60):
+        online.act(seen % 7)
+        online.observe(1.0, (seen + 1) % 7)
+    assert online.n_steps == 60
 
 
 @pytest.mark.dqn
@@ -110,7 +102,7 @@ def test_global_generators_are_given_back():
 
     torch.set_num_threads(2)
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    QUICK.play(WORLD, 100)
+    play(QUICK, WORLD, 100)
     assert random.getstate() == states[0]
     assert np.array_equal(np.random.get_state()[1], states[1][1])  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), states[2])
@@ -130,7 +122,7 @@ def test_the_network_is_the_one_of_the_paper(monkeypatch):
             made.append(self)
 
     monkeypatch.setattr(stable_baselines3, "DQN", Watched)
-    DQN(discount=0.8, learning_rate=2e-3).play(WORLD, 103)
+    play(DQN(discount=0.8, learning_rate=2e-3), WORLD, 103)
     (model,) = made
     layers = [part for part in model.q_net.modules() if isinstance(part, torch.nn.Linear)]
     assert [(layer.in_features, layer.out_features) for layer in layers] == [
@@ -143,15 +135,14 @@ def test_the_network_is_the_one_of_the_paper(monkeypatch):
     assert model.policy.optimizer.param_groups[0]["lr"] == 2e-3
     assert model.gamma == 0.8
     assert model.device.type == "cpu"
-    assert model.num_timesteps == 103
-    assert model.replay_buffer.size() == 102  # the last step is played and never learned from
+    assert model.replay_buffer.size() == 103
 
 
 @pytest.mark.dqn
 def test_it_learns():
     """Fixed seed: no false alarm. Two actions in one state, one pays and one does not."""
     world = ROMDP(np.ones((1, 2, 1)), [[0.1, 0.9]], [[0.5, 0.5]])
-    run = DQN(learning_starts=50, exploration_steps=300, train_interval=1).play(world, 1000)
+    run = play(DQN(learning_starts=50, exploration_steps=300, train_interval=1), world, 1000)
     half = np.searchsorted(run.steps, 500)
     late = (run.pseudo_regret[-1] - run.pseudo_regret[half]) / (1000 - run.steps[half])
     assert late < 0.08  # a coin would lose 0.4 a step

@@ -21,7 +21,7 @@ from romdp.worlds import random_romdp
 
 WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
 AGENTS = [romdp.SLUCRL(3, romdp.Hoeffding(0.1), counting="paper"), romdp.TwoPhase()]
-CHECKPOINT, ONLINE = ("checkpoint of a run", 2), ("online agent", 3)
+CHECKPOINT, ONLINE = ("checkpoint of a run", 2), ("online agent", 4)
 
 
 def mutations(array):
@@ -129,7 +129,8 @@ def test_a_crafted_agent_is_refused_or_harmless(tmp_path):
         *({"streams": names} for names in ([], [None, None], [[1]], "left")),
         *({"seed": seed} for seed in ([None, []], 5)),
         {"reward_range": [1.0, 0.0]},
-        *({fact: None} for fact in facts if fact != "description"),  # the agent is given here
+        # The agent is given here, and no limit is a limit like others.
+        *({fact: None} for fact in facts if fact not in ("description", "step_limit")),
     ]
     for lie in lies:
         words = survive(crafted, ONLINE, arrays, {**facts, **lie}, go_on)

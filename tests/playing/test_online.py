@@ -34,9 +34,16 @@ def everything(online):
 
 
 def moves(online):
-    """The transitions counted so far, {(observation, action, next): count}."""
-    counts = online._state.recorder.counts.dense().transitions
-    return {tuple(map(int, index)): int(counts[tuple(index)]) for index in np.argwhere(counts)}
+    """The transitions counted so far, {(observation, action, next): count}; the end is "end"."""
+    counts = online._state.recorder.counts.dense()
+    ends = {(int(y), int(a), "end"): int(counts.ends[y, a]) for y, a in np.argwhere(counts.ends)}
+    went = counts.transitions
+    return {tuple(map(int, at)): int(went[tuple(at)]) for at in np.argwhere(went)} | ends
+
+
+def starts(online):
+    """How many episodes began with each observation."""
+    return online._state.recorder.starts.tolist()
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=[agent.name for agent in AGENTS])
@@ -118,30 +125,30 @@ def test_observe_before_act_is_misuse(online):
         Online(romdp.PSRL(), 5, 3).observe(0.5, 1)
 
 
-def test_a_terminated_step_leads_to_what_comes_next():
+def test_a_terminated_step_leads_to_the_end_and_another_episode_begins():
     online = Online(romdp.PSRL(), 5, 1)
     online.act(0)
-    online.observe(1.0, 4, terminated=True)  # 4 is where the episode ended: not what is counted
-    assert online.n_steps == 0
-    online.act(2)
+    online.observe(1.0, 4, terminated=True)  # 4 is where the episode ended: nothing follows it
     assert online.n_steps == 1
-    assert moves(online) == {(0, 0, 2): 1}
+    assert moves(online) == {(0, 0, "end"): 1}
+    online.act(2)
+    assert starts(online) == [1, 0, 1, 0, 0]
     online.observe(0.0, terminated=True)  # nothing need be seen at an end
-    online.reset(3)
-    assert moves(online) == {(0, 0, 2): 1, (2, 0, 3): 1}
-    online.reset(1)  # a second reset counts nothing
+    online.reset(3)  # what a reset shows is not acted on yet
+    online.reset(1)
     online.act(1)
+    assert starts(online) == [1, 1, 1, 0, 0]
+    assert moves(online) == {(0, 0, "end"): 1, (2, 0, "end"): 1}
     assert online.n_steps == 2
 
 
-def test_a_reset_without_an_observation_waits_for_act():
-    online = Online(romdp.PSRL(), 5, 1)
-    online.act(0)
-    online.observe(1.0, terminated=True)
-    online.reset()
-    assert online.n_steps == 0
-    online.act(3)
-    assert moves(online) == {(0, 0, 3): 1}
+def test_who_maximises_the_average_begins_again_after_an_end():
+    online = Online(romdp.PSRL(objective="average"), 5, 1)
+    for start in (3, 3, 3, 2):
+        online.act(start)
+        online.observe(1.0, terminated=True)
+    again = online._state.recorder.counts.restarted()
+    assert again[3, 0].tolist() == [0.0, 0.0, 0.75, 2.25, 0.0]
 
 
 def test_a_truncated_step_counts_its_reward_and_no_transition():
@@ -158,8 +165,7 @@ def test_a_step_that_is_both_counts_as_terminated():
     online = Online(romdp.PSRL(), 5, 1)
     online.act(0)
     online.observe(1.0, terminated=True, truncated=True)
-    online.act(3)
-    assert moves(online) == {(0, 0, 3): 1}
+    assert moves(online) == {(0, 0, "end"): 1}
 
 
 def test_another_action_can_have_been_taken():
@@ -169,8 +175,7 @@ def test_another_action_can_have_been_taken():
     assert moves(online) == {(0, other, 2): 1}
     third = (online.act(2) + 2) % 3
     online.observe(1.0, terminated=True, action=third)
-    online.act(4)
-    assert moves(online) == {(0, other, 2): 1, (2, third, 4): 1}
+    assert moves(online) == {(0, other, 2): 1, (2, third, "end"): 1}
 
 
 def test_a_reset_forgets_an_action_that_was_not_observed(online):
@@ -234,7 +239,7 @@ def test_saving_and_loading_at_any_moment_changes_nothing(agent, events, tmp_pat
             else:
                 one.observe(following / 2, following, action=0 if event == "other" else None)
         if late:
-            loaded = put_away(loaded)  # between observe and act: a terminated step is pending
+            loaded = put_away(loaded)  # between observe and act
         assert everything(kept) == everything(loaded)
         seen = following
 
@@ -266,7 +271,7 @@ def test_damaged_and_foreign_files_are_clear_errors(online, tmp_path):
 def test_a_file_tells_what_it_is(online, tmp_path):
     path = tmp_path / "agent.npz"
     online.save(path)
-    _, facts = read_arrays(path, "online agent", 3)
+    _, facts = read_arrays(path, "online agent", 4)
     assert facts["observations"] == {"numbers": 5}
     assert facts["actions"] == {"numbers": 3}
     assert facts["reward_range"] == [0.0, 1.0]
@@ -374,8 +379,9 @@ def test_a_stream_ends_without_the_others(tmp_path):
         one.observe(0.5, truncated=True, stream="b")
         assert one.returns["return"].tolist() == [1.0, 0.75]
         assert one.returns["length"].tolist() == [1, 2]
-        moves = one._state.recorder.counts.dense().transitions.sum(axis=1)
-        assert moves[0, 4] == moves[0, 3] == 1
+        assert starts(one) == [2, 0, 0, 0, 1]
+        counts = one._state.recorder.counts.dense()
+        assert counts.ends[0].sum() == counts.transitions[0, :, 3].sum() == 1
 
 
 def test_spaces_instead_of_numbers(tmp_path):
@@ -443,8 +449,8 @@ def test_a_file_cannot_describe_parts_of_others_making(tmp_path):
 def test_a_crafted_description_is_refused(description, online, tmp_path):
     path = tmp_path / "agent.npz"
     online.save(path)
-    arrays, facts = read_arrays(path, "online agent", 3)
-    write_arrays(path, "online agent", 3, arrays, facts | {"description": description})
+    arrays, facts = read_arrays(path, "online agent", 4)
+    write_arrays(path, "online agent", 4, arrays, facts | {"description": description})
     with pytest.raises(StorageError):
         Online.load(path)
 

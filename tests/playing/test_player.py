@@ -307,8 +307,8 @@ def test_a_damaged_checkpoint_is_a_clear_error_and_the_last_good_one_is_kept(dam
         "empty": b"",
         "cut": good[:middle],
         "flipped": good[:middle]
-        + bytes(255 - b for b in good[middle : middle + 9])
-        + good[middle + 9 :],
+        + bytes(255 - b for b in good[middle : middle + 300])
+        + good[middle + 300 :],
         "text": b"a letter to the editor",
     }
     if damage == "foreign":

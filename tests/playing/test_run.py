@@ -11,8 +11,9 @@ from romdp.agents.recipes import UCRL2
 from romdp.core.errors import StorageError
 from romdp.data.partition import Partition
 from romdp.exact.romdp import ROMDP
+from romdp.planning import Plan
 from romdp.playing import play
-from romdp.playing.baselines.score import Score
+from romdp.playing.baselines.learner import Learner
 from romdp.playing.episodes import (
     RETURN_COLUMNS,
     Episodes,
@@ -125,63 +126,87 @@ def test_a_run_that_has_not_begun_can_be_looked_at():
     run.plot()
 
 
-SCORED = random_romdp(3, 2, 7, seed=4)
+SCORED = ROMDP(np.ones((1, 2, 1)), [[0.75, 0.25]], [[0.5, 0.3, 0.2]], reward_law="deterministic")
 
 
-def filled(score, action=1, state=2):
-    """Take one action in one hidden state until the end, each step paying a quarter."""
-    while score.step < score.steps:
-        score.taken[state, action] += 1
-        score.reward[0] += 0.25
-        score.step += 1
-        if score.step == score.due:
-            score.note()
-    return score.run
+class Stubborn(Learner):
+    """A baseline that takes one action for ever and believes that it earns a half."""
+
+    name = "stubborn"
+
+    def __init__(self):
+        super().__init__(self, 3, 2, 0)
+
+    def start(self, n_observations, n_actions, seed=0):
+        state = Stubborn()
+        state.gain = 0.5
+        return state
+
+    def action(self, observation, age=0):
+        return 1
+
+    def learn(self, observation, action, reward, following):
+        self.step += 1
+
+    def forget(self):
+        pass
+
+    def best_plan(self):
+        zeros = np.zeros(3)
+        return Plan(zeros.astype(int) + 1, 0.5, 0.0, 0, zeros, converged=True, gap=0.0)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 100, 137, 1000])
 def test_figures_are_taken_where_those_of_an_agent_are(steps):
-    run = filled(Score("q-learning", SCORED, steps, 0))
+    run = play(Stubborn(), SCORED, steps)
     assert run.steps.tolist() == play(UCRL2(), SCORED, steps).steps.tolist()
 
 
 def test_regrets_are_those_of_the_definition():
-    run = filled(Score("q-learning", SCORED, 90, 5))
-    gain = SCORED.hidden.gain
+    run = play(Stubborn(), SCORED, 90, seed=5)
     assert np.allclose(run.reward, 0.25 * run.steps, rtol=0, atol=1e-12)
-    assert np.allclose(run.regret, run.steps * (gain - 0.25), rtol=0, atol=1e-12)
-    expected = run.steps * (gain - SCORED.reward[2, 1])
-    assert np.allclose(run.pseudo_regret, expected, rtol=0, atol=1e-12)
+    assert np.allclose(run.regret, run.steps * 0.5, rtol=0, atol=1e-12)
+    assert np.allclose(run.pseudo_regret, run.steps * 0.5, rtol=0, atol=1e-12)
 
 
-def test_a_run_has_one_epoch_and_no_groups():
-    score = Score("dqn", SCORED, 90, 5)
-    score.gain = 0.5
-    run = filled(score)
+def test_a_run_of_a_learner_has_one_epoch_and_no_groups():
+    run = play(Stubborn(), SCORED, 90, seed=5)
     assert run.epochs.dtype == EPOCH_COLUMNS
-    assert run.epochs.tolist() == [(0, 90, 7, 0.5, 0)]
-    assert run.partition == Partition.singletons(7)
+    assert run.epochs.tolist() == [(0, 90, 3, 0.5, 0)]
+    assert run.partition == Partition.singletons(3)
     assert run.groupings == ((1, run.partition),)
-    assert (run.agent, run.seed) == ("dqn", 5)
-    assert run.to_arrow()["n_clusters"].to_pylist() == [7] * run.steps.size
+    assert (run.agent, run.seed) == ("stubborn", 5)
+    assert run.to_arrow()["n_clusters"].to_pylist() == [3] * run.steps.size
+    assert run.policy.act(2) == 1
 
 
-def test_the_callback_hears_every_figure():
+def test_the_callback_hears_every_figure_of_a_learner_and_may_end_the_run():
     heard = []
-    run = filled(Score("dqn", SCORED, 50, 0, heard.append))
+    run = play(Stubborn(), SCORED, 50, callback=heard.append)
     assert [epoch.length for epoch in heard] == run.steps.tolist()
     assert [epoch.pseudo_regret for epoch in heard] == run.pseudo_regret.tolist()
     assert [epoch.regret for epoch in heard] == run.regret.tolist()
-    assert {epoch.n_clusters for epoch in heard} == {7}
+    assert {epoch.n_clusters for epoch in heard} == {3}
+    short = play(Stubborn(), SCORED, 50, callback=lambda epoch: epoch.length < 10)
+    assert short.steps[-1] == 10
+
+
+def test_what_was_learned_survives_an_exception():
+    def fail(epoch):
+        if epoch.start > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        play(UCRL2(), SCORED, 10_000, callback=fail)
+    assert 20 < caught.value.run.steps[-1] < 10_000
+    assert caught.value.run.policy.act(0) in (0, 1)
 
 
 def test_without_a_single_gain_regrets_are_unknown():
-    stay = np.eye(2)[:, None, :]
-    world = ROMDP(stay, [[0.2], [0.9]], np.eye(2))
-    run = filled(Score("dqn", world, 10, 0), action=0, state=1)
+    world = ROMDP(np.tile(np.eye(2)[:, None, :], (1, 2, 1)), [[0.2, 0.2], [0.9, 0.9]], np.eye(2))
+    run = play(UCRL2(), world, 10)
     assert np.isnan(run.regret).all()
     assert np.isnan(run.pseudo_regret).all()
-    assert run.reward[-1] == 2.5
 
 
 def listed(*rows):

@@ -19,7 +19,6 @@ def model_of(counts, reward_range=(0.0, 1.0)):
     return build(
         romdp.Partition(np.arange(n)),
         counts,
-        np.ones(n, np.int64),
         np.full(n, 5.0),
         np.ones(n),
         observation_names=tuple(range(n)),

@@ -233,8 +233,8 @@ def test_fit_writes_the_page_and_report_writes_it_again(tmp_path):
         "user",
     )
     arguments = ["fit", str(tmp_path / "log.parquet"), *columns, "--out", str(out)]
-    for _ in range(2):  # the second replaces the first
-        result = CliRunner().invoke(app, arguments)
+    for force in ([], ["--force"]):  # the second replaces the first
+        result = CliRunner().invoke(app, [*arguments, *force])
         assert result.exit_code == 0, result.output
         assert f"wrote {out / 'report.html'}" in result.output
     page = (out / "report.html").read_bytes()

@@ -10,7 +10,7 @@ rule). It thinks at the start of an epoch and then follows a fixed table observa
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from romdp.data.budget import Budget
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
+from romdp.data.trajectory import Trajectory
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Plan
 from romdp.planning.means import mean_plan
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
 _MOST_STEPS = 2**62  # so that sums of steps do not overflow
-_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "episode_start")
+_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps")
 
 _FIRST_LOOK = 2_000  # steps after which rewards should have differed
 _logger = logging.getLogger("romdp")
@@ -78,6 +79,22 @@ class Agent:
     def __post_init__(self) -> None:
         choice(self.counting, "counting", ("pooled", "paper"))
 
+    def on_states(self) -> "Agent":
+        """Return the same agent for observations that are states already, met one after the other.
+
+        Grouped by likelihood, a state that was met a few times would join one that it resembles so
+        far, and hide what was not tried yet. So each has a group of its own, at once, and pairs
+        that were never tried are promising.
+        """
+        planner, stopping = self.planner, self.stopping
+        if isinstance(planner, Posterior):
+            planner = replace(planner, untried="promising")
+        if isinstance(stopping, Doubling):
+            stopping = replace(stopping, unseen=0)
+        return replace(
+            self, clusterer=Singletons(met_only=True), planner=planner, stopping=stopping
+        )
+
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "AgentState":
         """Begin a life: nothing seen, every observation a group of its own."""
         return AgentState(
@@ -86,6 +103,22 @@ class Agent:
             whole_number(n_actions, "n_actions", 1),
             seed,
         )
+
+
+class AgentLike(Protocol):
+    """What `romdp.play` and `romdp.Online` take: an `Agent`, a baseline, or one of your own.
+
+    ``start`` returns its state, which must answer as `AgentState` does.
+    """
+
+    @property
+    def name(self) -> str:
+        """What tables and figures call it."""
+        ...
+
+    def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> Any:
+        """Begin a life."""
+        ...
 
 
 class AgentState:
@@ -106,7 +139,14 @@ class AgentState:
     objective
         What the agent maximises here. An episodic objective is the average until an episode has
         ended.
+    learns_by_step
+        Whether it learns at every step, and begins no further epoch.
+    total_steps
+        How many steps it will play, if somebody has said so; it does not look at that.
     """
+
+    learns_by_step = False
+    total_steps = 0
 
     def __init__(self, agent: Agent, n_observations: int, n_actions: int, seed: Seed) -> None:
         self.agent = agent
@@ -122,8 +162,8 @@ class AgentState:
         self.sweeps = 0
         self.converged = True
         self.staged = _UNSTAGED
-        self.episode_start = 0
         self._next_look = _FIRST_LOOK
+        self._anew = False  # whether all was counted again since it thought last
         self._table: NDArray[np.int64] | None = np.zeros(n_observations, np.int64)
         self._values: NDArray[np.float64] | None = np.zeros(n_observations)
         self._blind: int | None = None
@@ -186,6 +226,8 @@ class AgentState:
         agent, recorder = self.agent, self.recorder
         last_length = self.step - self.epoch_start if self.epoch else 1
         self.last_start, self.epoch_start = self.epoch_start, self.step
+        if self._anew:  # clusterers that wait for steps to grow are asked again
+            self.last_start, self._anew = 0, False
         self.epoch += 1
 
         evidence = Evidence(
@@ -356,7 +398,7 @@ class AgentState:
     def _rng(self, stream: int) -> np.random.Generator:
         return generator(self.seed, stream, self.epoch)
 
-    def must_think(self, observation: int, age: int | None = None) -> bool:
+    def must_think(self, observation: int, age: int = 0) -> bool:
         """Whether the epoch is over when ``observation`` is met, or none has begun."""
         return self.budget.is_over(observation, self._action_at(observation, age))
 
@@ -365,55 +407,62 @@ class AgentState:
         done, _ = simulator.run(self.table, self.recorder, steps, self.budget)
         self.step += done
 
-    def action(self, observation: int, age: int | None = None) -> int:
-        """Return what to do at an observation.
-
-        Under a horizon it depends on ``age``, the steps since the episode began; by default those
-        since `learn` was last told of an end.
-        """
+    def action(self, observation: int, age: int = 0) -> int:
+        """Return what to do at an observation, after ``age`` steps of an episode."""
         return self._action_at(observation, age)
 
-    def _action_at(self, observation: int, age: int | None) -> int:
+    def _action_at(self, observation: int, age: int) -> int:
         if self.staged.size:
             group = int(self.partition.labels[observation])
             if group >= 0:
-                age = self.step - self.episode_start if age is None else age
                 return int(self.staged[min(age, len(self.staged) - 1), group])
         if self._table is not None:
             return int(self._table[observation])
         group = int(self.partition.labels[observation])
         return int(self._policy[group]) if group >= 0 else self._blind_action
 
-    def learn(
-        self,
-        observation: int,
-        action: int,
-        reward: float,
-        next_observation: int,
-        *,
-        terminated: bool = False,
-        truncated: bool = False,
-    ) -> None:
+    def begin(self, observation: int) -> None:
+        """Note that an episode begins with an observation."""
+        self.recorder.begin(observation)
+
+    def learn(self, observation: int, action: int, reward: float, following: int) -> None:
         """Count one step.
 
         Parameters
         ----------
         observation, action, reward
             What was seen, done and paid.
-        next_observation
-            What came next; -1 where that is not known. For the last step of an episode it is what
-            the restart shows.
-        terminated
-            The step ended the episode.
-        truncated
-            The episode was cut: no transition is counted.
+        following
+            What came next: an observation, `romdp.data.trajectory.END` after the last step of an
+            episode, or `UNKNOWN`, as where an episode was cut.
         """
-        following = -1 if truncated and not terminated else next_observation
-        self.recorder.record(observation, action, reward, following, terminated)
+        self.recorder.record(observation, action, reward, following)
         self.budget.spend(observation, action)
         self.step += 1
-        if terminated or truncated:
-            self.episode_start = self.step
+
+    def idle(self) -> None:
+        """Begin an epoch in which nothing has a group yet, and nobody knows what is seen."""
+        self.epoch += 1
+        self.last_start, self.epoch_start = self.epoch_start, self.step
+
+    def wait(self) -> None:
+        """Count a step of which nothing is kept: nobody knows yet what is seen."""
+        self.step += 1
+
+    def recount(self, seen: Trajectory | None) -> None:
+        """Forget all counts and groups and count what is passed: observations mean something else.
+
+        The epoch is over. Nothing has a group until the agent thinks again.
+        """
+        n, n_actions = self.recorder.n_observations, self.recorder.n_actions
+        self.recorder = Recorder(n, n_actions)
+        self.partition = Partition.unseen(n)
+        self._anew = True
+        self.gain = np.nan
+        self._spell_out(np.zeros(n, np.int64), np.zeros(n))
+        self.budget = Budget.none(n)
+        if seen is not None:
+            self.recorder.record_all(seen)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold; later steps do not change it."""
@@ -470,7 +519,6 @@ class AgentState:
         if int(recorder.visits.sum()) > state.step:
             stored.refuse("more visits are counted than steps were taken")
         state.sweeps = stored.number("sweeps", 0)
-        state.episode_start = stored.number("episode_start", 0, state.step)
         state.staged = stored.whole("staged", (None, None), 0, n_actions - 1)
         if state.staged.size and state.staged.shape[1] != partition.n_clusters:
             stored.refuse("the staged policy is not one of the groups")

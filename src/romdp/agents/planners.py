@@ -249,9 +249,10 @@ class Posterior:
     ) -> NDArray[np.float64]:
         floor = self.floor * log(t)
         if prior is not None:
-            goal, ended = goal_of(self), counts.ends is not None
+            goal = goal_of(self)
             patience = 1.0 if goal.is_average else 1.0 / max(1.0 - goal.rate, 1e-3)
-            return prior.draw(counts, rng, at_stake=ended, floor=floor, patience=patience)
+            at_stake = counts.has_ends
+            return prior.draw(counts, rng, at_stake=at_stake, floor=floor, patience=patience)
         share = counted_share(counts.visits, floor)
         visits = share * counts.visits
         sums = share * np.clip(counts.reward_sums, 0.0, counts.visits)

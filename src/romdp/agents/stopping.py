@@ -66,7 +66,8 @@ class Doubling:
     unseen
         How often observations without a group may be met in an epoch; None: their common
         count may double, like any other. ``unseen=1`` draws a new action at each of them, which
-        explores uniformly while nothing is grouped.
+        explores uniformly while nothing is grouped; with ``unseen=0`` none can be met without
+        thinking again.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class Doubling:
         if self.grow is not None:
             whole_number(self.grow, "grow", 0)
         if self.unseen is not None:
-            whole_number(self.unseen, "unseen", 1)
+            whole_number(self.unseen, "unseen")
 
     @classmethod
     def frequent(cls) -> Self:

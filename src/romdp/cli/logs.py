@@ -9,31 +9,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from romdp.cli.options import RUNNING, QuietOption, option
+from romdp.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-_Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...",
-        help="Parquet, CSV or Arrow files, folders of such files, or globs.",
-        show_default=False,
-    ),
+_FILES = typer.Argument(
+    metavar="FILE...",
+    help="Parquet, CSV, Arrow or JSON-lines files, folders of such files, or globs.",
+    show_default=False,
+)
+_Files = Annotated[list[str], _FILES]
+_MaybeFiles = Annotated[list[str] | None, _FILES]
+_Model = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="A directory that `romdp fit` wrote.", show_default=False),
 ]
 WorkersOption = Annotated[
     int | None,
-    option("--workers", "How many threads to use.", RUNNING, default="one per core", least=1),
+    option("--workers", "How many threads read files.", RUNNING, default="one per core", least=1),
 ]
 _SAME = "the log's"
+_WHOSE = "that says which episode a row belongs to"  # columns of a log
+_ENDED = "that is true (or yes, or 1) in the last row of an episode that ended"
+_NEVER_FALLS = "that never falls within an episode, such as a time"
+_PROBABILITY = "of the probability with which the action was chosen"
 _READING = "How the log is read"  # panels of the help
 _FINDING = "How the states are found"
 _JUDGING = "How the model is judged"
 
 
-def _column(role: str, words: str) -> Any:
-    """Make the option that names a column of another log."""
-    return option(f"--{role}", f"Column {words}.", metavar="COLUMN", default=_SAME)
+def _column(role: str, words: str, panel: str | None = None, default: str | bool = _SAME) -> Any:
+    """Make the option that names a column; by default it is called as in the log of the model."""
+    return option(f"--{role}", f"Column {words}.", panel, "COLUMN", default)
 
 
 def _columns(text: str | None) -> str | list[str] | None:
@@ -44,51 +52,27 @@ def _columns(text: str | None) -> str | list[str] | None:
 
 
 def fit_command(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE...",
-            help="Parquet, CSV or Arrow files, folders of such files, or globs.",
-            show_default=False,
-        ),
-    ] = None,
+    files: _MaybeFiles = None,
     observation: Annotated[
         str | None,
         option(
             "--observation",
-            "Column of what was seen. Several columns of numbers, x,y,z, or a column of lists "
-            "are vectors; x, with a comma is a vector of one number.",
+            "Column of what was seen, or several: x,y,z. Columns of numbers, or of lists, are "
+            "vectors (x, with a comma one of one number); columns of names are one name together.",
             metavar="COLUMN",
             default=False,
         ),
     ] = None,
-    action: Annotated[
-        str | None, option("--action", "Column of what was then done.", metavar="COLUMN")
-    ] = None,
-    reward: Annotated[
-        str | None, option("--reward", "Column of what that earned.", metavar="COLUMN")
-    ] = None,
-    episode: Annotated[
-        str | None,
-        option(
-            "--episode",
-            "Column that says which episode a row belongs to.",
-            metavar="COLUMN",
-            default="one long episode",
-        ),
-    ] = None,
-    terminated: Annotated[
-        str | None,
-        option(
-            "--terminated", "Column that is true where an episode ended for good.", metavar="COLUMN"
-        ),
-    ] = None,
+    action: Annotated[str | None, _column("action", "of what was then done", default=True)] = None,
+    reward: Annotated[str | None, _column("reward", "of what that earned", default=True)] = None,
+    episode: Annotated[str | None, _column("episode", _WHOSE, default="one long episode")] = None,
+    terminated: Annotated[str | None, _column("terminated", _ENDED, default=True)] = None,
     objective: Annotated[
         str | None,
         option(
             "--objective",
             "What is good: average (per step), episodic, or a discount such as 0.99.",
-            default="episodic with --terminated, else average",
+            default="episodic if the log tells ends, else average",
         ),
     ] = None,
     out: Annotated[
@@ -99,14 +83,11 @@ def fit_command(
             metavar="DIR",
         ),
     ] = None,
+    force: Annotated[
+        bool, option("--force", "Replace the model that --out holds already.")
+    ] = False,
     order: Annotated[
-        str | None,
-        option(
-            "--order",
-            "Column that rises within an episode; this is checked.",
-            _READING,
-            metavar="COLUMN",
-        ),
+        str | None, _column("order", f"{_NEVER_FALLS}; this is checked", _READING, True)
     ] = None,
     sort: Annotated[
         bool, option("--sort", "Sort each episode by the column --order.", _READING)
@@ -114,18 +95,23 @@ def fit_command(
     ends: Annotated[
         str,
         option(
-            "--ends", "What follows an episode: truncated (it is not known) or restart.", _READING
+            "--ends",
+            "What the last row of an episode means: truncated (it is not known what follows), "
+            "terminated (it ended), or restart (it ended, and rewards count per step).",
+            _READING,
         ),
     ] = "truncated",
-    propensity: Annotated[
-        str | None,
+    missing: Annotated[
+        str,
         option(
-            "--propensity",
-            "Column of the probability with which the action was chosen.",
+            "--missing",
+            "What a row without an observation is: an error, to drop (the episode is cut there), "
+            "or a name of its own (own).",
             _READING,
-            "COLUMN",
-            "estimated",
         ),
+    ] = "error",
+    propensity: Annotated[
+        str | None, _column("propensity", _PROBABILITY, _READING, "estimated")
     ] = None,
     counts: Annotated[
         Path | None,
@@ -196,13 +182,13 @@ def fit_command(
 ) -> None:
     """Find the hidden states behind a log, the MDP between them and its best policy."""
     from romdp.logs.fitting import fit
-    from romdp.logs.model.files import check_model_directory, save_or_keep
+    from romdp.logs.model.files import check_model_directory, is_model, save_or_keep
     from romdp.reports import write_model_page
 
     if (counts is None) == (not files):
         raise typer.BadParameter("pass the files of a log, or --counts with a table of counts")
-    if out is not None:
-        check_model_directory(out)
+    if out is not None and is_model(check_model_directory(out)) and not force:
+        raise InvalidInputError(f"{out} holds a model; pass --force to replace it, or name another")
     with _Progress(quiet) as progress, _cluster(dask) as client:
         model = fit(
             files if counts is None else counts,
@@ -221,6 +207,7 @@ def fit_command(
             counts=counts is not None,
             holdout=holdout,
             ends=ends,
+            missing=missing,
             sort=sort,
             delta=delta,
             rare=rare,
@@ -240,12 +227,7 @@ def fit_command(
 
 
 def apply_command(
-    directory: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="A directory that `romdp fit` wrote.", show_default=False
-        ),
-    ],
+    directory: _Model,
     files: _Files,
     out: Annotated[
         Path,
@@ -270,32 +252,22 @@ def apply_command(
 
 
 def evaluate_command(
-    directory: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="A directory that `romdp fit` wrote.", show_default=False
-        ),
-    ],
+    directory: _Model,
     files: _Files,
     observation: Annotated[str | None, _column("observation", "of what was seen")] = None,
     action: Annotated[str | None, _column("action", "of what was then done")] = None,
     reward: Annotated[str | None, _column("reward", "of what that earned")] = None,
-    episode: Annotated[
-        str | None, _column("episode", "that says which episode a row belongs to")
-    ] = None,
-    order: Annotated[str | None, _column("order", "that rises within an episode")] = None,
+    episode: Annotated[str | None, _column("episode", _WHOSE)] = None,
+    order: Annotated[str | None, _column("order", _NEVER_FALLS)] = None,
     sort: Annotated[bool, option("--sort", "Sort each episode by the column --order.")] = False,
-    terminated: Annotated[
-        str | None, _column("terminated", "that is true where an episode ended")
-    ] = None,
-    propensity: Annotated[str | None, _column("propensity", "of the action's probability")] = None,
+    terminated: Annotated[str | None, _column("terminated", _ENDED)] = None,
+    propensity: Annotated[str | None, _column("propensity", _PROBABILITY)] = None,
     seed: Annotated[int, option("--seed", "Seeds the intervals.", least=0)] = 0,
 ) -> None:
     """Estimate from a log what following a model would earn.
 
     Use a log that the model was not fitted to: on its own log a model looks better than it is.
     """
-    from romdp.core.errors import InvalidInputError
     from romdp.logs.evaluating import evaluate
     from romdp.logs.model.files import load_model
     from romdp.logs.reading.sources import open_source
@@ -317,7 +289,9 @@ def evaluate_command(
     for role in ("observation", "action", "reward"):
         if names[role] is None:
             raise InvalidInputError(f"name the column of the {role}: --{role} COLUMN")
-    found = evaluate(files, model, **names, objective=model.objective, sort=sort, seed=seed)
+    ends = model.settings.get("ends", "truncated") if names["terminated"] is None else "truncated"
+    settings: dict[str, Any] = {"objective": model.objective, "ends": ends, "sort": sort}
+    found = evaluate(files, model, **names, **settings, seed=seed)
     typer.echo(str(found))
 
 

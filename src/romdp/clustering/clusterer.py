@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,9 +101,16 @@ class Singletons:
 
     Where there may be many more observations than were met so far, those whose numbers are far
     beyond have no group yet: thinking takes time in proportion to what was met.
+
+    Parameters
+    ----------
+    met_only
+        Whether observations have a group only from when they are met: where nobody knows how many
+        there are, those to come are no states that a plan could count on.
     """
 
-    needs = frozenset[str]()
+    met_only: bool = False
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
@@ -111,7 +118,8 @@ class Singletons:
         """Return the identity, or as much of it as is needed now."""
         n_observations = size = previous.n_observations
         if evidence.n_met is not None:
-            size = min(n_observations, max(_AT_LEAST, 1 << (2 * evidence.n_met - 1).bit_length()))
+            ahead = max(_AT_LEAST, 1 << (2 * evidence.n_met - 1).bit_length())
+            size = min(n_observations, evidence.n_met if self.met_only else ahead)
         if previous.n_clusters == size and (previous.labels[:size] == np.arange(size)).all():
             return previous
         labels = np.arange(n_observations)

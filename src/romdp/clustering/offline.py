@@ -2,23 +2,24 @@
 
 import warnings
 from collections.abc import Callable
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.spectral import Spectral
-from romdp.clustering.vectors import find_states
+from romdp.clustering.states import find_states
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
-from romdp.encoding.encoder import Encoder
-from romdp.encoding.steps import Steps, following_rows
+from romdp.encoding.steps import vectors_of
 from romdp.planning.timeuniform import TimeUniform
+
+if TYPE_CHECKING:
+    from romdp.encoding.encoder import Encoder
 
 _MANY = 1000  # observations
 _REPEATED = 0.05  # share of steps whose observation must occur again for a grouping to be tried
@@ -61,7 +62,7 @@ def cluster(
     n_states: int | None = None,
     seed: Seed = 0,
     *,
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
 ) -> Partition:
     """Group the observations of a trajectory.
 
@@ -106,7 +107,7 @@ def cluster(
             raise UnknownNameError("method", method, METHODS)
         method = METHODS[method](n_states)
     if seen.vectors is not None:
-        return _cluster_rows(seen, method, generator(seed), encoder or Encoder(seed=seed))
+        return _cluster_rows(seen, method, seed, encoder)
     counts = Counts.from_trajectory(seen)
     refuse_unrepeated(counts, "the trajectory")
     evidence = Evidence(
@@ -119,15 +120,14 @@ def cluster(
 
 
 def _cluster_rows(
-    seen: Trajectory, method: Clusterer, rng: np.random.Generator, encoder: Encoder
+    seen: Trajectory, method: Clusterer, seed: Seed, encoder: "Encoder | None"
 ) -> Partition:
     """Group the rows of a trajectory of vectors by their hidden states."""
-    assert seen.vectors is not None
     if "triples" in method.needs:
         raise InvalidInputError('codes of vectors are grouped by pair counts; use "likelihood"')
-    following = following_rows(seen.lengths, seen.terminated)
-    steps = Steps(seen.vectors, seen.actions, seen.rewards, following, seen.n_actions)
-    decoder = find_states(steps, method, rng, encoder)
+    from romdp.encoding.encoder import Encoder  # which imports scikit-learn
+
+    decoder = find_states(seen, method, generator(seed), encoder or Encoder(seed=seed))
     for note in decoder.notes:
         warnings.warn(note, UserWarning, stacklevel=3)
-    return Partition(decoder.predict(seen.vectors))
+    return Partition(decoder.predict(vectors_of(seen)))

@@ -40,7 +40,7 @@ def owner_of(owners: NDArray[np.int64] | None, observation: int) -> int:
     """Return the group that an observation is counted under: itself unless there are ``owners``."""
     if owners is None:
         return observation
-    return owners[observation] if observation >= 0 else -1
+    return owners[observation] if observation >= 0 else observation
 
 
 @kernel

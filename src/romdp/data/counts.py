@@ -1,7 +1,8 @@
 """What is kept of the steps: visits, transitions and rewards of every pair; they add up.
 
 The transitions are an array while that is cheap and a sparse matrix beyond; what a caller may
-ask does not depend on which. Counts of observations become counts of groups with
+ask does not depend on which. The end of an episode is one more place that a step may lead to, and
+where episodes begin is counted beside it. Counts of observations become counts of groups with
 `Counts.group`.
 """
 
@@ -25,20 +26,18 @@ from romdp.core.validation import (
 from romdp.data.counting import count_steps
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally
-from romdp.data.trajectory import Trajectory
+from romdp.data.trajectory import END, Trajectory
 from romdp.data.transitions import (
     Floats,
     Ints,
     Sparse,
     Transitions,
+    append_end,
     check_groups,
-    checked_ends,
     checked_sparse,
     compress,
-    end_arrays,
-    ends_from_arrays,
     group_dense,
-    group_ends,
+    group_observations,
     group_pairs,
     group_sparse,
     is_large,
@@ -48,11 +47,11 @@ from romdp.data.transitions import (
     sparse_rows,
     transition_arrays,
     transitions_from_arrays,
-    with_end,
 )
 
 _PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then takes 2 GiB
 _LARGEST = 2**53  # of a count: exact as a float, and sums of many of them do not overflow
+_PLAIN = ("visits", "reward_sums", "reward_squares", "ends", "starts")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -65,14 +64,14 @@ class Counts:
         Steps taken from each pair.
     transitions : array_like of int, shape (n_observations, n_actions, n_observations)
         Steps that led from each pair to each observation; or a SciPy sparse array of shape
-        (n_observations * n_actions, n_observations). A step whose next observation is unknown
-        counts in ``visits`` and not here.
+        (n_observations * n_actions, n_observations). A step whose next observation is unknown, or
+        that ended an episode, counts in ``visits`` and not here.
     reward_sums, reward_squares : array_like, shape (n_observations, n_actions)
         Sum of the rewards of each pair, and of their squares.
-    ends : sparse array of int, shape (n_observations * n_actions, n_observations + 1), optional
-        Steps of each pair that ended an episode, by the observation that the restart showed; the
-        last column is for restarts that are unknown. ``transitions`` holds the others too, since
-        an end is also read as leading to its restart. None: no episode ended.
+    ends : array_like of int, shape (n_observations, n_actions), optional
+        Steps of each pair that ended an episode; by default none did.
+    starts : array_like of int, shape (n_observations,), optional
+        Episodes that began with each observation; by default none is known.
 
     Notes
     -----
@@ -92,7 +91,8 @@ class Counts:
     transitions: Transitions
     reward_sums: Floats
     reward_squares: Floats
-    ends: "Sparse | None"
+    ends: Ints
+    starts: Ints
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class Counts:
         transitions: "ArrayLike | Sparse",
         reward_sums: ArrayLike,
         reward_squares: ArrayLike,
-        ends: "Sparse | None" = None,
+        ends: ArrayLike | None = None,
+        starts: ArrayLike | None = None,
     ) -> None:
         shape = ("n_observations", "n_actions")
         checked = whole_array(visits, "visits", shape, 0, _LARGEST)
@@ -118,11 +119,13 @@ class Counts:
         if bad.any():
             where = entry("visits", first_index(bad))
             raise InvalidInputError(f"{where} is 0, but there are rewards; nothing can be paid")
+        ended, begun = np.zeros_like(checked), np.zeros(n_observations, np.int64)
         if ends is not None:
-            ends = checked_ends(ends, n_observations, n_actions)
-        self._set(checked, moved, sums, squares, ends)
+            ended = whole_array(ends, "ends", checked.shape, 0, _LARGEST)
+        if starts is not None:
+            begun = whole_array(starts, "starts", begun.shape, 0, _LARGEST)
+        self._set(checked, moved, sums, squares, ended, begun)
         self._check_visits()
-        self._check_ends()
 
     def _set(
         self,
@@ -130,22 +133,21 @@ class Counts:
         transitions: Transitions,
         sums: Floats,
         squares: Floats,
-        ends: "Sparse | None",
+        ends: Ints,
+        starts: Ints,
     ) -> None:
         """Fill the fields; what is passed becomes read-only."""
-        if ends is not None and ends.nnz == 0:
-            ends = None
-        for matrix in (transitions, ends):
-            if isinstance(matrix, np.ndarray):
-                freeze(matrix)
-            elif matrix is not None:
-                for part in (matrix.data, matrix.indices, matrix.indptr):
-                    freeze(part)
-        object.__setattr__(self, "ends", ends)
+        if isinstance(transitions, np.ndarray):
+            freeze(transitions)
+        else:
+            for part in (transitions.data, transitions.indices, transitions.indptr):
+                freeze(part)
         object.__setattr__(self, "visits", freeze(visits))
         object.__setattr__(self, "transitions", transitions)
         object.__setattr__(self, "reward_sums", freeze(sums))
         object.__setattr__(self, "reward_squares", freeze(squares))
+        object.__setattr__(self, "ends", freeze(ends))
+        object.__setattr__(self, "starts", freeze(starts))
 
     @classmethod
     def from_parts(
@@ -154,11 +156,12 @@ class Counts:
         transitions: Transitions,
         sums: Floats,
         squares: Floats,
-        ends: "Sparse | None",
+        ends: Ints,
+        starts: Ints,
     ) -> "Counts":
         """Wrap arrays that are new and known to be right; they become read-only."""
         counts = object.__new__(cls)
-        counts._set(visits, transitions, sums, squares, ends)
+        counts._set(visits, transitions, sums, squares, ends, starts)
         return counts
 
     @classmethod
@@ -170,7 +173,8 @@ class Counts:
         transitions: Ints | tuple[Ints, Ints],
         reward_sums: Floats,
         reward_squares: Floats,
-        ends: "Sparse | None" = None,
+        ends: Ints,
+        starts: Ints,
     ) -> "Counts":
         """Look at flat arrays that somebody else owns and may go on changing.
 
@@ -182,12 +186,12 @@ class Counts:
         ----------
         n_observations, n_actions : int
             The sizes.
-        visits, reward_sums, reward_squares : ndarray, shape (n_observations * n_actions,)
-            One entry per cell ``observation * n_actions + action``; int64, float64, float64.
+        visits, reward_sums, reward_squares, ends : ndarray, shape (n_observations * n_actions,)
+            One entry per cell ``observation * n_actions + action``; int64, float64, float64, int64.
         transitions : ndarray of int64, or a pair of them
             One entry per ``cell * n_observations + next_observation``; or such keys, each once,
             and the count of each.
-        ends : sparse array, optional
+        starts : ndarray of int64, shape (n_observations,)
             As for `Counts`.
         """
         cells, pairs = n_observations * n_actions, (n_observations, n_actions)
@@ -195,8 +199,10 @@ class Counts:
             ("visits", visits, np.int64),
             ("reward_sums", reward_sums, np.float64),
             ("reward_squares", reward_squares, np.float64),
+            ("ends", ends, np.int64),
         ):
             _check_cells(name, array, cells, dtype)
+        _check_cells("starts", starts, n_observations, np.int64)
         moved: Transitions
         if isinstance(transitions, tuple):
             rows, columns = np.divmod(transitions[0], n_observations)
@@ -209,7 +215,8 @@ class Counts:
             moved,
             reward_sums.reshape(pairs),
             reward_squares.reshape(pairs),
-            ends,
+            ends.reshape(pairs),
+            starts.view(),
         )
 
     @classmethod
@@ -231,8 +238,10 @@ class Counts:
         else:
             refuse_large(*pairs)
             transitions = np.zeros((*pairs, n_observations), np.int64)
+        none = np.zeros(pairs, np.int64)
+        starts = np.zeros(n_observations, np.int64)
         return cls.from_parts(
-            np.zeros(pairs, np.int64), transitions, np.zeros(pairs), np.zeros(pairs), None
+            none, transitions, np.zeros(pairs), np.zeros(pairs), none.copy(), starts
         )
 
     @classmethod
@@ -269,7 +278,11 @@ class Counts:
                 "large for a float; rescale the rewards"
             )
         counted = tally.counts if tally.is_dense else tally.items(ordered=False)
-        return cls.from_cells(*sizes, visits, counted, sums, squares, _ends_of(trajectory))
+        over = trajectory.next_observations == END
+        cells = trajectory.observations[over] * sizes[1] + trajectory.actions[over]
+        ends = np.bincount(cells, minlength=visits.size)
+        starts = np.bincount(trajectory.first_observations, minlength=sizes[0])
+        return cls.from_cells(*sizes, visits, counted, sums, squares, ends, starts)
 
     @property
     def n_observations(self) -> int:
@@ -302,27 +315,44 @@ class Counts:
         return self.reward_sums / np.maximum(self.visits, 1)
 
     @property
-    def ended(self) -> Ints:
-        """Number of steps of each pair that ended an episode."""
-        if self.ends is None:
-            return np.zeros(self.visits.shape, np.int64)
-        return np.asarray(self.ends.sum(axis=1), np.int64).reshape(self.visits.shape)
+    def has_ends(self) -> bool:
+        """Whether some step ended an episode."""
+        return bool(self.ends.any())
 
     def outcomes(self) -> Transitions:
-        """Return the transitions with the end of an episode as an outcome of its own.
+        """Return the transitions with one more column: the end of an episode, a place like others.
 
-        It is the last of ``n_observations + 1`` columns, and a step that ended an episode is not
-        among the transitions to its restart. Sparse if the transitions are.
+        Sparse if the transitions are.
 
         Examples
         --------
-        >>> seen = Trajectory([0, 1, 0], [0, 0, 0], lengths=[2, 1], final_observations=[0, -1],
-        ...                   terminated=[True, False])
-        >>> counts = Counts.from_trajectory(seen)
-        >>> counts.transitions[:, 0].tolist(), counts.outcomes()[:, 0].tolist()
-        ([[0, 1], [1, 0]], [[0, 1, 0], [0, 0, 1]])
+        >>> seen = Trajectory([0, 1, 0], [0, 0, 0], lengths=[2, 1], terminated=[True, False])
+        >>> Counts.from_trajectory(seen).outcomes()[:, 0].tolist()
+        [[0, 1, 0], [0, 0, 1]]
         """
-        return with_end(self.transitions, self.ends)
+        return append_end(self.transitions, self.ends)
+
+    def restarted(self) -> Any:
+        """Return the transitions of somebody who goes on for ever: an end leads to the starts.
+
+        Each end counts as leading to where episodes begin, in shares of one step; without any,
+        these are the transitions. Sparse if the transitions are.
+
+        Examples
+        --------
+        >>> seen = Trajectory([0, 1, 0], [0, 0, 0], lengths=[2, 1], terminated=[True, False])
+        >>> Counts.from_trajectory(seen).restarted()[:, 0].tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+        """
+        if not self.has_ends:
+            return self.transitions
+        starts = self.starts if self.starts.any() else self.visits.sum(axis=1)
+        shares = starts / starts.sum()
+        if isinstance(self.transitions, np.ndarray):
+            return self.transitions + self.ends[..., None] * shares
+        ends = scipy.sparse.csr_array(self.ends.reshape(-1, 1).astype(np.float64))
+        again = ends @ scipy.sparse.csr_array(shares[None])
+        return scipy.sparse.csr_array(self.transitions + again)
 
     def copy(self) -> "Counts":
         """Return counts with arrays of their own, which follow no owner of `from_cells`."""
@@ -331,7 +361,8 @@ class Counts:
             self.transitions.copy(),
             self.reward_sums.copy(),
             self.reward_squares.copy(),
-            None if self.ends is None else self.ends.copy(),
+            self.ends.copy(),
+            self.starts.copy(),
         )
 
     def matrix(self) -> Sparse:
@@ -344,9 +375,7 @@ class Counts:
         """Return the same counts with sparse transitions."""
         if self.is_sparse:
             return self
-        return self.from_parts(
-            self.visits, self.matrix(), self.reward_sums, self.reward_squares, self.ends
-        )
+        return self._with(self.matrix())
 
     def dense(self) -> "Counts":
         """Return the same counts with the transitions as an array, if that is not too large."""
@@ -355,8 +384,17 @@ class Counts:
         refuse_large(self.n_observations, self.n_actions)
         shape = (self.n_observations, self.n_actions, self.n_observations)
         transitions = self.transitions.toarray().reshape(shape)
+        return self._with(transitions)
+
+    def _with(self, transitions: Transitions) -> "Counts":
+        """Return the same counts with the transitions in another form."""
         return self.from_parts(
-            self.visits, transitions, self.reward_sums, self.reward_squares, self.ends
+            self.visits,
+            transitions,
+            self.reward_sums,
+            self.reward_squares,
+            self.ends,
+            self.starts,
         )
 
     def group(self, partition: Partition, transitions: "Transitions | None" = None) -> "Counts":
@@ -379,17 +417,15 @@ class Counts:
             return self
         if transitions is None:
             transitions = self.group_transitions(partition)
-        visits = np.zeros((partition.n_clusters, self.n_actions), np.int64)
-        sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
-        group_pairs(self.visits, partition.labels, visits)
-        group_pairs(self.reward_sums, partition.labels, sums)
-        group_pairs(self.reward_squares, partition.labels, squares)
-        ends = self.ends
-        if ends is not None:
-            (pairs, restarts), labels = ends.tocoo().coords, partition.labels
-            size, actions = partition.n_clusters, self.n_actions
-            ends = group_ends(pairs, restarts, ends.data, labels, size, actions)
-        return Counts.from_parts(visits, transitions, sums, squares, ends)
+        size, labels = partition.n_clusters, partition.labels
+        return Counts.from_parts(
+            group_pairs(self.visits, labels, size),
+            transitions,
+            group_pairs(self.reward_sums, labels, size),
+            group_pairs(self.reward_squares, labels, size),
+            group_pairs(self.ends, labels, size),
+            group_observations(self.starts, labels, size),
+        )
 
     def met(self) -> Ints:
         """List the observations that were visited or reached."""
@@ -422,7 +458,8 @@ class Counts:
             mine + theirs,
             self.reward_sums + other.reward_sums,
             self.reward_squares + other.reward_squares,
-            _added(self.ends, other.ends),
+            self.ends + other.ends,
+            self.starts + other.starts,
         )
 
     def __sub__(self, other: "Counts") -> "Counts":
@@ -442,12 +479,10 @@ class Counts:
         left = visits > 0
         sums = np.where(left, self.reward_sums - other.reward_sums, 0.0)
         squares = np.where(left, np.maximum(self.reward_squares - other.reward_squares, 0.0), 0.0)
-        ends = self.ends
-        if other.ends is not None:
-            ends = _added(self.ends, -other.ends)
-            refuse_negative_sparse(ends, self.n_actions, "ends")
-            ends.eliminate_zeros()
-        counts = self.from_parts(visits, transitions, sums, squares, ends)
+        ends, starts = self.ends - other.ends, self.starts - other.starts
+        refuse_negative("ends", ends)
+        refuse_negative("starts", starts)
+        counts = self.from_parts(visits, transitions, sums, squares, ends, starts)
         counts._check_visits()
         return counts
 
@@ -458,13 +493,9 @@ class Counts:
             np.array_equal(self.visits, other.visits)
             and np.array_equal(self.reward_sums, other.reward_sums)
             and np.array_equal(self.reward_squares, other.reward_squares)
+            and np.array_equal(self.ends, other.ends)
+            and np.array_equal(self.starts, other.starts)
         ):
-            return False
-        mine, theirs = self.ends, other.ends
-        if mine is None or theirs is None:
-            if mine is not theirs:
-                return False
-        elif (mine - theirs).count_nonzero():
             return False
         moved, also = self._comparable(other)
         if isinstance(moved, np.ndarray):
@@ -481,22 +512,15 @@ class Counts:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return plain arrays for a checkpoint, as `from_arrays` takes them."""
-        arrays: dict[str, NDArray[Any]] = {
-            "visits": self.visits,
-            "reward_sums": self.reward_sums,
-            "reward_squares": self.reward_squares,
-        }
-        return {**arrays, **transition_arrays(self.transitions), **end_arrays(self.ends)}
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {**plain, **transition_arrays(self.transitions)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Counts":
         """Rebuild counts from what `arrays` returned; they are checked like any input."""
         try:
-            visits, sums, squares = (
-                arrays[name] for name in ("visits", "reward_sums", "reward_squares")
-            )
-            moved = transitions_from_arrays(arrays, visits.shape)
-            return cls(visits, moved, sums, squares, ends_from_arrays(arrays, visits.shape))
+            visits, *rest = (arrays[name] for name in _PLAIN)
+            return cls(visits, transitions_from_arrays(arrays, visits.shape), *rest)
         except KeyError as error:
             raise InvalidInputError(f"the arrays of the counts lack {error}") from None
 
@@ -512,60 +536,18 @@ class Counts:
         return self.transitions, other.transitions
 
     def _check_visits(self) -> None:
-        """Check that no pair has led to more observations than it was visited."""
+        """Check that no pair has led to more places than it was visited."""
         if isinstance(self.transitions, np.ndarray):
             led = self.transitions.sum(axis=2)
         else:
             led = self.transitions.sum(axis=1).reshape(self.visits.shape)
-        bad = led > self.visits
+        bad = led + self.ends > self.visits
         if bad.any():
             index = first_index(bad)
             raise InvalidInputError(
                 f"{entry('visits', index)} is {self.visits[index]}, but {led[index]} transitions "
-                "start there; visits must be at least the sum of transitions over the last axis"
+                f"and {self.ends[index]} ends start there; visits must be at least the sum of both"
             )
-
-    def _check_ends(self) -> None:
-        """Check that no more steps ended than were taken, or led to the restart."""
-        if self.ends is None:
-            return
-        bad = self.ended > self.visits
-        if bad.any():
-            index = first_index(bad)
-            raise InvalidInputError(
-                f"{entry('visits', index)} is {self.visits[index]}, but {self.ended[index]} steps "
-                "ended an episode there"
-            )
-        outcomes = self.outcomes()
-        values = outcomes if isinstance(outcomes, np.ndarray) else outcomes.data
-        if (values < 0).any():
-            raise InvalidInputError(
-                "ends holds more restarts than transitions has; an end with a known restart is "
-                "counted in both"
-            )
-
-
-def _ends_of(trajectory: Trajectory) -> "Sparse | None":
-    """Count the ends of episodes by pair and restart."""
-    ended = np.flatnonzero(trajectory.terminated)
-    if not ended.size:
-        return None
-    n_observations, n_actions = trajectory.n_observations, trajectory.n_actions
-    last = (trajectory.starts + trajectory.lengths - 1)[ended]
-    restarts = trajectory.final_observations[ended]
-    return sparse_rows(
-        trajectory.observations[last] * n_actions + trajectory.actions[last],
-        np.where(restarts < 0, n_observations, restarts),
-        np.ones(ended.size, np.int64),
-        (n_observations * n_actions, n_observations + 1),
-    )
-
-
-def _added(one: "Sparse | None", other: "Sparse | None") -> Any:
-    """Add up ends, of which there may be none."""
-    if one is None or other is None:
-        return one if other is None else other
-    return one + other
 
 
 def _check_cells(name: str, array: NDArray[Any], size: int, dtype: type) -> None:

@@ -16,13 +16,13 @@ from romdp.data.counting import count_step, count_steps, count_triple, owner_of
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally
+from romdp.data.trajectory import END, Trajectory
 from romdp.data.transitions import (
-    Sparse,
     Transitions,
     add_up,
     check_groups,
-    group_ends,
     group_keys,
+    group_observations,
     group_pairs,
     is_large,
     keys_of_groups,
@@ -32,7 +32,7 @@ from romdp.data.triples import Triples
 
 
 class HashedCounts(Counts):
-    """Counts whose transitions and ends stay in hash tables until somebody asks for them.
+    """Counts whose transitions stay in a hash table until somebody asks for them.
 
     An agent plans on groups at every epoch and looks at observations far less often: to add
     the table up to groups costs one pass over it, to sort it into rows many times that.
@@ -45,18 +45,15 @@ class HashedCounts(Counts):
     def of_recorder(cls, recorder: "Recorder") -> Self:
         """Look at the arrays of a recorder; nothing is copied."""
         counts = object.__new__(cls)
-        for name in ("visits", "reward_sums", "reward_squares"):
+        for name in ("visits", "reward_sums", "reward_squares", "ends"):
             view = getattr(recorder, name).reshape(-1, recorder.n_actions).view()
             object.__setattr__(counts, name, freeze(view))
+        object.__setattr__(counts, "starts", freeze(recorder.starts.view()))
         object.__setattr__(counts, "_tally", recorder.pairs)
         object.__setattr__(counts, "_recorder", recorder)
         return counts
 
     def __getattr__(self, name: str) -> Any:
-        if name == "ends":
-            ends = self._recorder.ended_steps
-            object.__setattr__(self, "ends", ends)
-            return ends
         if name != "transitions":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         keys, count = self._tally.items(ordered=False)
@@ -95,7 +92,8 @@ class HashedCounts(Counts):
             matrix.toarray().reshape(size, n_actions, size) if small else matrix,
             self.reward_sums[chosen],
             self.reward_squares[chosen],
-            self._recorder.group_ends(labels, size),
+            self.ends[chosen],
+            self.starts[chosen],
         )
 
     def group_transitions(self, partition: Partition) -> Transitions:
@@ -135,7 +133,9 @@ class Recorder:
         self.reward_sums = np.zeros(cells, np.float64)
         self.reward_squares = np.zeros(cells, np.float64)
         self.pairs = Tally(cells * n_observations)
-        self.ends = Tally(cells * (n_observations + 1), hashed=True)  # (cell, restart)
+        self.ends = np.zeros(cells, np.int64)  # steps of each cell that ended an episode
+        self.starts = np.zeros(n_observations, np.int64)
+        self.has_ends = False
         self._grouped: tuple[Partition, NDArray[np.int64] | Tally] | None = None  # of groups
         self.n_met = 0  # no observation from this one on was met in `record`
         self.triple_groups: NDArray[np.int64] | None = None  # None: nobody watches triples
@@ -171,32 +171,28 @@ class Recorder:
         self.pairs.make_room()
         self.triples_tally.make_room()
 
-    def record(
-        self,
-        observation: int,
-        action: int,
-        reward: float,
-        next_observation: int,
-        terminated: bool = False,
-    ) -> None:
-        """Count one step; ``next_observation`` is -1 where the step leads nowhere known.
+    def begin(self, observation: int) -> None:
+        """Count that an episode begins with an observation."""
+        self.starts[observation if self.owners is None else self.owners[observation]] += 1
+        self.n_met = max(self.n_met, observation + 1)
 
-        A ``terminated`` step ended its episode, and ``next_observation`` is what the restart shows.
-        """
-        if terminated:
-            self._record_end(observation, action, next_observation)
-        if observation >= self.n_met or next_observation >= self.n_met:
-            self.n_met = max(observation, next_observation) + 1
+    def record(self, observation: int, action: int, reward: float, following: int) -> None:
+        """Count one step; ``following`` is what it led to, or `END` or `UNKNOWN`."""
+        if observation >= self.n_met or following >= self.n_met:
+            self.n_met = max(observation, following) + 1
         self.make_room()
-        source, following = observation, next_observation
+        source, target = observation, following
         if self.owners is not None:  # a call of a kernel takes as long as counting
             source = owner_of(self.owners, observation)
-            following = owner_of(self.owners, next_observation)
-        pairs = self.pairs
+            target = owner_of(self.owners, following)
+        cell, pairs = source * self.n_actions + action, self.pairs
+        if following == END:
+            self.ends[cell] += 1
+            self.has_ends = True
         count_step(
-            source * self.n_actions + action,
+            cell,
             float(reward),
-            following,
+            target,
             self.n_owners,
             self.visits,
             self.reward_sums,
@@ -210,7 +206,7 @@ class Recorder:
             self.last[0] = count_triple(
                 self.last[0],
                 observation,
-                next_observation,
+                following,
                 self.triple_groups,
                 self.n_triple_groups,
                 triples.keys,
@@ -218,32 +214,24 @@ class Recorder:
                 triples.journal,
             )
 
-    def record_all(
-        self,
-        observations: NDArray[np.int64],
-        actions: NDArray[np.int64],
-        rewards: NDArray[np.float64] | None,
-        following: NDArray[np.int64],
-        terminated: NDArray[np.bool_],
-    ) -> None:
+    def record_all(self, seen: Trajectory) -> None:
         """Count many steps, as `record` does one after the other, while no triples are watched."""
         assert self.owners is None
         assert self.triple_groups is None
-        if not len(observations):
-            return
-        restarts = following[terminated]
-        cells = observations[terminated] * self.n_actions + actions[terminated]
-        shown = np.where(restarts < 0, self.n_owners, restarts)
-        self.ends.add(cells * (self.n_owners + 1) + shown)
-        self.n_met = max(self.n_met, int(observations.max()) + 1, int(following.max()) + 1)
+        following = seen.next_observations
+        over = following == END
+        np.add.at(self.ends, seen.observations[over] * self.n_actions + seen.actions[over], 1)
+        np.add.at(self.starts, seen.first_observations, 1)
+        self.has_ends = self.has_ends or bool(over.any())
+        self.n_met = max(self.n_met, int(seen.observations.max()) + 1, int(following.max()) + 1)
         done, pairs = 0, self.pairs
-        while done < len(observations):
+        while done < seen.n_steps:
             pairs.make_room()
             done = count_steps(
                 done,
-                observations,
-                actions,
-                rewards,
+                seen.observations,
+                seen.actions,
+                seen.rewards,
                 following,
                 self.n_owners,
                 self.n_actions,
@@ -255,25 +243,12 @@ class Recorder:
                 pairs.journal,
             )
 
-    def _record_end(self, observation: int, action: int, restart: int) -> None:
-        cell = owner_of(self.owners, observation) * self.n_actions + action
-        shown = owner_of(self.owners, restart)
-        key = cell * (self.n_owners + 1) + (self.n_owners if shown < 0 else shown)
-        self.ends.add(np.array([key], np.int64))
-
     @property
-    def has_ends(self) -> bool:
-        """Whether some step has ended an episode."""
-        return int(self.ends.journal[0]) > 0
-
-    @property
-    def ended_steps(self) -> "Sparse | None":
-        """The steps that ended an episode, as `Counts` keeps them; None if there are none."""
-        if not self.has_ends:
+    def n_visited(self) -> int | None:
+        """How many observations were acted on; None where groups are counted."""
+        if self.owners is not None:
             return None
-        keys, count = self.ends.items(ordered=False)
-        rows, columns = np.divmod(keys, self.n_owners + 1)
-        return sparse_rows(rows, columns, count, (self.visits.size, self.n_owners + 1))
+        return int(self.visits.reshape(-1, self.n_actions).any(axis=1).sum())
 
     @property
     def counts(self) -> Counts:
@@ -287,7 +262,8 @@ class Recorder:
             self.pairs.counts,
             self.reward_sums,
             self.reward_squares,
-            self.ended_steps,
+            self.ends,
+            self.starts,
         )
 
     def group(self, partition: Partition, *, sparse: bool = False) -> Counts:
@@ -344,24 +320,12 @@ class Recorder:
         """
         size, actions, met = partition.n_clusters, self.n_actions, self.n_met
         labels = partition.labels[:met]
-        visits = np.zeros((size, actions), np.int64)
-        sums, squares = np.zeros(visits.shape), np.zeros(visits.shape)
-        for counted, total in (
-            (self.visits, visits),
-            (self.reward_sums, sums),
-            (self.reward_squares, squares),
-        ):
-            group_pairs(counted.reshape(-1, actions)[:met], labels, total)
-        ends = self.group_ends(partition.labels, size)
-        return Counts.from_parts(visits, transitions, sums, squares, ends)
-
-    def group_ends(self, labels: NDArray[np.int64], n_groups: int) -> "Sparse | None":
-        """Add up the ends of episodes to ends of groups; None if there are none."""
-        if not self.has_ends:
-            return None
-        keys, count = self.ends.items(ordered=False)
-        pairs, restarts = np.divmod(keys, self.n_owners + 1)
-        return group_ends(pairs, restarts, count, labels, n_groups, self.n_actions)
+        visits, sums, squares, ends = (
+            group_pairs(cells.reshape(-1, actions)[:met], labels, size)
+            for cells in (self.visits, self.reward_sums, self.reward_squares, self.ends)
+        )
+        starts = group_observations(self.starts[:met], labels, size)
+        return Counts.from_parts(visits, transitions, sums, squares, ends, starts)
 
     @property
     def triples(self) -> Triples:
@@ -403,18 +367,9 @@ class Recorder:
         count = np.zeros(keys.size, np.int64)
         np.add.at(count, where, moved.data)
 
-        ends = self.ended_steps
-        self.ends = Tally(size * actions * (size + 1), hashed=True)
-        if ends is not None:
-            # A label for each owner, -1 for those whose history is forgotten.
-            sources = np.full(self.n_owners, -1, np.int64)
-            sources[kept] = np.arange(size)
-            ended = ends.tocoo()
-            pairs, restarts = ended.coords
-            mine = sources[pairs // actions] >= 0
-            cells = sources[pairs // actions] * actions + pairs % actions
-            shown = np.append(group, size)[restarts]
-            self.ends.add(np.repeat((cells * (size + 1) + shown)[mine], ended.data[mine]))
+        starts, self.starts = self.starts, np.zeros(size, np.int64)
+        np.add.at(self.starts, group, starts)
+        self.ends = self.ends.reshape(-1, actions)[kept].ravel()
         self.pairs = Tally.from_items(size * actions * size, keys, count)
         self.visits = visits[kept].ravel()
         self.reward_sums = self.reward_sums.reshape(-1, actions)[kept].ravel()
@@ -430,6 +385,8 @@ class Recorder:
             "visits": self.visits.copy(),
             "reward_sums": self.reward_sums.copy(),
             "reward_squares": self.reward_squares.copy(),
+            "ends": self.ends.copy(),
+            "starts": self.starts.copy(),
             "pair_keys": pair_keys,
             "pair_counts": pair_counts,
             "triple_actions": self.triple_actions.copy(),
@@ -437,8 +394,6 @@ class Recorder:
             "triple_counts": triple_counts,
             "last": self.last.copy(),
         }
-        if self.has_ends:
-            arrays["end_keys"], arrays["end_counts"] = self.ends.items()
         for name in ("triple_groups", "owners"):
             if (array := getattr(self, name)) is not None:
                 arrays[name] = array.copy()
@@ -466,15 +421,13 @@ class Recorder:
             stored.refuse("triple_groups is missing")
         pairs = _stored_tally(stored, "pair", cells * n_owners)
         triples = _stored_tally(stored, "triple", actions.size**3)
-        ends = Tally(cells * (n_owners + 1), hashed=True)
-        if "end_keys" in stored:
-            ends = _stored_tally(stored, "end", cells * (n_owners + 1), hashed=True)
+        ends = stored.whole("ends", (cells,), 0, _MOST_VISITS)
+        starts = stored.whole("starts", (n_owners,), 0, _MOST_VISITS)
         last = stored.whole("last", (1,), -1, actions.size - 1)
         stored.finish()
         keys, counts = pairs.items(ordered=False)
-        if (np.bincount(keys // n_owners, counts, cells) > visits).any():
-            stored.refuse("more transitions than visits")
-        _check_ends(stored, ends, pairs, visits, n_owners)
+        if (np.bincount(keys // n_owners, counts, cells) + ends > visits).any():
+            stored.refuse("more transitions and ends than visits")
         if ((visits == 0) & ((sums != 0) | (squares != 0))).any():
             stored.refuse("rewards without visits")
 
@@ -483,27 +436,17 @@ class Recorder:
         recorder.visits, recorder.reward_sums, recorder.reward_squares = visits, sums, squares
         recorder.triple_groups, recorder.triple_actions = groups, actions
         recorder.pairs, recorder.triples_tally, recorder.last = pairs, triples, last
-        recorder.ends, recorder.n_met = ends, n_observations
+        recorder.ends, recorder.starts = ends, starts
+        recorder.has_ends = bool(ends.any())
+        acted = np.flatnonzero(visits.reshape(n_owners, -1).any(axis=1) | (starts > 0))
+        last_met = max(acted.max(initial=-1), (keys % n_owners).max(initial=-1))
+        recorder.n_met = n_observations if owners is not None else int(last_met) + 1
         return recorder
 
 
-def _stored_tally(stored: Stored, name: str, n_keys: int, hashed: bool | None = None) -> Tally:
+def _stored_tally(stored: Stored, name: str, n_keys: int) -> Tally:
     keys = stored.whole(f"{name}_keys", (None,), 0, n_keys - 1)
     counts = stored.whole(f"{name}_counts", keys.shape, 1, _MOST_VISITS)
     if (np.diff(keys) <= 0).any():
         stored.refuse(f"{name}_keys is not in ascending order")
-    return Tally.from_items(n_keys, keys, counts, hashed)
-
-
-def _check_ends(
-    stored: Stored, ends: Tally, pairs: Tally, visits: NDArray[np.int64], n_owners: int
-) -> None:
-    """Refuse ends that are more than the visits of their pair, or than the restarts counted."""
-    keys, counts = ends.items(ordered=False)
-    cells, restarts = np.divmod(keys, n_owners + 1)
-    if (np.bincount(cells, counts, visits.size) > visits).any():
-        stored.refuse("more ends than visits")
-    known = restarts < n_owners
-    led = pairs.look_up((cells * n_owners + restarts)[known])
-    if (counts[known] > led).any():
-        stored.refuse("more ends than transitions to the restart")
+    return Tally.from_items(n_keys, keys, counts)

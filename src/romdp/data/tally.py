@@ -94,6 +94,28 @@ def _add_many(
     return new.size
 
 
+@kernel
+def _number_many(
+    keys: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    journal: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    start: int,
+    found: NDArray[np.int64],
+) -> int:
+    """Find the numbers of keys from ``start`` on until all are found or the table is full."""
+    for i in range(start, wanted.size):
+        if is_full(keys, journal):
+            return i
+        slot = _slot(keys, wanted[i])
+        if keys[slot] == _EMPTY:
+            keys[slot] = wanted[i]
+            numbers[slot] = journal[0]
+            journal[0] += 1
+        found[i] = numbers[slot]
+    return wanted.size
+
+
 class Tally:
     """Counts of integer keys in [0, n_keys).
 
@@ -132,6 +154,28 @@ class Tally:
         done = 0
         while (done := _add_many(self.keys, self.counts, self.journal, keys, done)) < keys.size:
             self.make_room()
+
+    def number(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a number for each key, in the order of first appearance.
+
+        A hash table that numbers keys does not count them.
+        """
+        assert self.keys is not None
+        found, done = np.empty(keys.size, np.int64), 0
+        while True:
+            done = _number_many(self.keys, self.counts, self.journal, keys, done, found)
+            if done == keys.size:
+                return found
+            self.make_room()
+
+    def by_number(self) -> NDArray[np.int64]:
+        """Return the keys in the order of their numbers."""
+        keys, numbers = self.items(ordered=False)
+        return keys[np.argsort(numbers)]
+
+    def __len__(self) -> int:
+        """Return how many keys a hash table holds."""
+        return int(self.journal[0])
 
     def make_room(self) -> None:
         """Double the hash table if it is full."""

@@ -1,5 +1,6 @@
 """What was seen: observations, actions, rewards, and where episodes end."""
 
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from romdp.core.storage import read_model, write_arrays
 from romdp.core.validation import freeze, real_array, whole_array, whole_number
 from romdp.data.vectors import are_vectors, vector_array
 
+UNKNOWN, END = -1, -2
+"""What a step led to where that is no observation: nobody knows; the end of its episode."""
+
 _KIND, _VERSION = "trajectory", 1
 _LARGEST = 2**62  # of an observation or action, so that adding one never overflows
 
@@ -23,9 +27,8 @@ class Trajectory:
     """Steps in the order in which they were taken, in one or several episodes.
 
     Inside an episode the step ``t`` leads from ``observations[t]`` to ``observations[t + 1]``;
-    the last step of an episode leads to its final observation, if that is known. For a step at
-    which the environment terminated, that is the observation which the restart showed; for a
-    truncated one it is unknown: the step then counts its reward and no transition.
+    the last step of an episode leads to its end if it terminated, else to its final observation,
+    if that is known: a step that was cut counts its reward and no transition.
 
     Parameters
     ----------
@@ -37,7 +40,8 @@ class Trajectory:
     lengths : array_like of int, shape (n_episodes,), optional
         Number of steps of each episode, at least one; by default all steps are one episode.
     final_observations : array_like of int, shape (n_episodes,), optional
-        What each episode's last step led to, -1 for unknown; by default all are unknown.
+        What each episode's last step led to, -1 for unknown; by default all are unknown. Where an
+        episode terminated nothing follows, and this is not looked at.
     terminated : array_like of bool, shape (n_episodes,), optional
         Whether each episode came to an end, or was only cut (truncated, or still going on); by
         default none did.
@@ -149,11 +153,77 @@ class Trajectory:
 
     @cached_property
     def next_observations(self) -> NDArray[np.int64]:
-        """What each step led to; -1 where that is unknown."""
+        """What each step led to; `UNKNOWN` (-1) or `END` (-2) where that is no observation."""
         following = np.empty(self.n_steps, np.int64)
         following[:-1] = self.observations[1:]
-        following[self.starts + self.lengths - 1] = self.final_observations
+        last = np.where(self.terminated, END, self.final_observations)
+        following[self.starts + self.lengths - 1] = last
         return freeze(following)
+
+    @cached_property
+    def ages(self) -> NDArray[np.int64]:
+        """How many steps of the episode were over at each step."""
+        return freeze(np.arange(self.n_steps) - np.repeat(self.starts, self.lengths))
+
+    @property
+    def first_observations(self) -> NDArray[np.int64]:
+        """What episodes began with, as far as their first steps are among these."""
+        first: NDArray[np.int64] = self.observations[self.starts[self.ages[self.starts] == 0]]
+        return first
+
+    @property
+    def pays_alike(self) -> bool:
+        """Whether all rewards were the same, or there are none."""
+        return self.rewards is None or bool(self.rewards.min() == self.rewards.max())
+
+    def changed(self, **fields: Any) -> "Trajectory":
+        """Return the same steps with some fields in place of their own, which are not checked."""
+        kept = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        other = object.__new__(Trajectory)
+        other._set(**{**kept, **fields})
+        if "ages" in vars(self) and "lengths" not in fields:
+            other._set(ages=self.ages)
+        return other
+
+    def part(self, start: int, stop: int) -> "Trajectory":
+        """Return some steps in a row; episodes are cut where it begins and ends.
+
+        Examples
+        --------
+        >>> Trajectory([5, 6, 7, 8], [0, 1, 0, 1], lengths=[3, 1]).part(1, 2).next_observations
+        array([7])
+        """
+        ends = self.starts + self.lengths
+        first = int(np.searchsorted(ends, start, "right"))
+        last = int(np.searchsorted(self.starts, stop, "left"))
+        pieces, steps = slice(first, last), slice(start, stop)
+        lengths = np.minimum(ends[pieces], stop) - np.maximum(self.starts[pieces], start)
+        final, over = self.final_observations[pieces].copy(), self.terminated[pieces].copy()
+        if ends[last - 1] > stop:  # the last episode goes on
+            over[-1] = False
+            final[-1] = UNKNOWN if self.vectors is not None else self.observations[stop]
+        found = self.changed(
+            observations=self.observations[steps],
+            actions=self.actions[steps],
+            rewards=None if self.rewards is None else self.rewards[steps],
+            lengths=lengths,
+            final_observations=final,
+            terminated=over,
+        )
+        if self.vectors is not None:
+            found._set(observations=np.arange(stop - start), n_observations=stop - start)
+            found._set(vectors=self.vectors[steps])
+        found._set(ages=self.ages[steps])
+        return found
+
+    def encoded(self, codes: NDArray[np.int64], n_codes: int) -> "Trajectory":
+        """Return the same steps with the code of each row in place of its vector."""
+        return self.changed(
+            observations=codes,
+            final_observations=np.full(self.n_episodes, UNKNOWN),
+            n_observations=n_codes,
+            vectors=None,
+        )
 
     def triples(
         self,
@@ -185,19 +255,15 @@ class Trajectory:
         """Walk through the episodes, each a trajectory of the same sizes that shares the arrays."""
         for i, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
             steps = slice(start, start + length)
-            episode = object.__new__(Trajectory)
-            episode._set(
+            yield self.changed(
                 observations=self.observations[steps],
                 actions=self.actions[steps],
                 rewards=None if self.rewards is None else self.rewards[steps],
                 lengths=self.lengths[i : i + 1],
                 final_observations=self.final_observations[i : i + 1],
                 terminated=self.terminated[i : i + 1],
-                n_observations=self.n_observations,
-                n_actions=self.n_actions,
                 vectors=None if self.vectors is None else self.vectors[steps],
             )
-            yield episode
 
     @classmethod
     def concatenate(cls, trajectories: "Sequence[Trajectory]") -> "Trajectory":

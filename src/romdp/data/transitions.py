@@ -35,13 +35,24 @@ def add_up(keys: Ints, counts: Ints) -> tuple[Ints, Ints]:
     return ordered[first], np.add.reduceat(counts[order], first)
 
 
-@kernel
-def group_pairs(values: NDArray[np.generic], labels: Ints, out: NDArray[np.generic]) -> None:
+def group_pairs(values: NDArray[Any], labels: Ints, n_groups: int) -> NDArray[Any]:
     """Add the rows of observations up to rows of groups, leaving out those without a group."""
+    out = np.zeros((n_groups, values.shape[1]), values.dtype)
+    _add_rows(values, labels, out)
+    return out
+
+
+@kernel
+def _add_rows(values: NDArray[np.generic], labels: Ints, out: NDArray[np.generic]) -> None:
     for y in range(labels.size):
         if labels[y] >= 0:
             for a in range(values.shape[1]):
                 out[labels[y], a] += values[y, a]
+
+
+def group_observations(values: Ints, labels: Ints, n_groups: int) -> Ints:
+    """Add one number of each observation up to those of groups."""
+    return group_pairs(values[:, None], labels, n_groups)[:, 0]
 
 
 @kernel
@@ -122,53 +133,24 @@ def group_sparse(
     return sparse_rows(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
 
 
-def group_ends(
-    pairs: NDArray[Any],
-    restarts: NDArray[Any],
-    counts: Ints,
-    labels: Ints,
-    n_groups: int,
-    n_actions: int,
-) -> Sparse:
-    """Add up the ends of episodes to ends of groups.
-
-    The last column is for restarts that are unknown; a restart without a group becomes one.
-    """
-    source = labels[pairs // n_actions]
-    known = restarts < labels.size
-    target = np.where(known, labels[np.where(known, restarts, 0)], -1)
-    kept = source >= 0
-    rows = (source * n_actions + pairs % n_actions)[kept]
-    columns = np.where(target < 0, n_groups, target)[kept]
-    return sparse_rows(rows, columns, counts[kept], (n_groups * n_actions, n_groups + 1))
-
-
-def with_end(transitions: Transitions, ends: "Sparse | None") -> Transitions:
-    """Append a column for the end of an episode, and take the restarts out of the others."""
+def append_end(transitions: Transitions, ends: Ints) -> Transitions:
+    """Append a column for the end of an episode."""
     n_columns = transitions.shape[-1]
     if isinstance(transitions, np.ndarray):
-        wide = np.zeros((*transitions.shape[:-1], n_columns + 1), np.int64)
-        wide[..., :n_columns] = transitions
-        if ends is not None:
-            rows, columns = ends.tocoo().coords
-            known = columns < n_columns
-            flat = wide.reshape(-1, n_columns + 1)
-            np.subtract.at(flat, (rows[known], columns[known]), ends.data[known])
-            np.add.at(flat, (rows, np.full(rows.size, n_columns)), ends.data)
+        wide = np.empty((*transitions.shape[:-1], n_columns + 1), np.int64)
+        wide[..., :n_columns], wide[..., n_columns] = transitions, ends
         return wide
-    shape = transitions.shape[0], n_columns + 1
-    if ends is None:
-        parts = transitions.data, transitions.indices, transitions.indptr
+    seen, ended = canonical(transitions), ends.ravel()
+    over = np.flatnonzero(ended)
+    if not over.size:
+        parts, shape = (seen.data, seen.indices, seen.indptr), (seen.shape[0], n_columns + 1)
         return scipy.sparse.csr_array(parts, shape=shape, copy=True)
-    seen, over = canonical(transitions), canonical(ends)
-    room = seen.data.size + shape[0]
-    indptr = np.zeros(shape[0] + 1, np.int32)
-    indices, data = np.empty(room, np.int32), np.empty(room, np.int64)
-    size = _append_end(
-        *(seen.indptr, seen.indices, seen.data, over.indptr, over.indices, over.data),
-        *(n_columns, indptr, indices, data),
+    at = seen.indptr[over + 1]  # the end is the last entry of its row
+    indptr = seen.indptr + np.append(0, np.cumsum(ended > 0)).astype(seen.indptr.dtype)
+    matrix: Sparse = scipy.sparse.csr_array(
+        (np.insert(seen.data, at, ended[over]), np.insert(seen.indices, at, n_columns), indptr),
+        shape=(seen.shape[0], n_columns + 1),
     )
-    matrix: Sparse = scipy.sparse.csr_array((data[:size], indices[:size], indptr), shape=shape)
     matrix.has_canonical_format = True
     return matrix
 
@@ -179,42 +161,6 @@ def canonical(matrix: Any) -> Any:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
-
-
-@kernel
-def _append_end(
-    starts: NDArray[Any],
-    columns: NDArray[Any],
-    counts: Ints,
-    end_starts: NDArray[Any],
-    restarts: NDArray[Any],
-    ended: Ints,
-    n_columns: int,
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
-    data: Ints,
-) -> int:
-    """Write the rows with one column more, for steps that ended an episode; return their size."""
-    size = 0
-    for row in range(indptr.size - 1):
-        j, last = end_starts[row], end_starts[row + 1]
-        for k in range(starts[row], starts[row + 1]):
-            while j < last and restarts[j] < columns[k]:
-                j += 1
-            count = counts[k]
-            if j < last and restarts[j] == columns[k]:
-                count -= ended[j]
-            if count != 0:
-                indices[size], data[size] = columns[k], count
-                size += 1
-        total = 0
-        for k in range(end_starts[row], last):
-            total += ended[k]
-        if total > 0:
-            indices[size], data[size] = n_columns, total
-            size += 1
-        indptr[row + 1] = size
-    return size
 
 
 @kernel
@@ -333,31 +279,13 @@ def transitions_from_arrays(
     """Rebuild transitions of so many (observations, actions); sparse rows are checked."""
     if "transitions" in arrays:
         return arrays["transitions"]
-    return _sparse_from_arrays(arrays, "transitions", pairs, pairs[0])
-
-
-def end_arrays(ends: "Sparse | None") -> dict[str, NDArray[Any]]:
-    """Return plain arrays for a file; none where nothing ended."""
-    return {} if ends is None else {f"ends_{name}": getattr(ends, name) for name in _CSR_PARTS}
-
-
-def ends_from_arrays(arrays: Mapping[str, NDArray[Any]], pairs: tuple[int, ...]) -> "Sparse | None":
-    """Rebuild the ends from what `end_arrays` returned."""
-    if not any(f"ends_{name}" in arrays for name in _CSR_PARTS):
-        return None
-    return _sparse_from_arrays(arrays, "ends", pairs, pairs[0] + 1)
-
-
-def _sparse_from_arrays(
-    arrays: Mapping[str, NDArray[Any]], what: str, pairs: tuple[int, ...], n_columns: int
-) -> Sparse:
-    parts = tuple(arrays[f"{what}_{name}"] for name in _CSR_PARTS)
+    parts = tuple(arrays[f"transitions_{name}"] for name in _CSR_PARTS)
     try:
-        shape = (int(np.prod(pairs, dtype=np.int64)), n_columns)
+        shape = (int(np.prod(pairs, dtype=np.int64)), pairs[0])
         matrix: Sparse = scipy.sparse.csr_array(parts, shape=shape)
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
-        raise InvalidInputError(f"the sparse {what} are damaged: {error}") from None
+        raise InvalidInputError(f"the sparse transitions are damaged: {error}") from None
     return matrix
 
 
@@ -369,12 +297,12 @@ def refuse_negative(name: str, array: NDArray[Any]) -> None:
         raise InvalidInputError(f"{entry(name, index)} is {array[index]}; it must not be negative")
 
 
-def refuse_negative_sparse(matrix: Sparse, n_actions: int, name: str = "transitions") -> None:
+def refuse_negative_sparse(matrix: Sparse, n_actions: int) -> None:
     """Raise an error that names the first negative entry, if there is one."""
     bad = np.flatnonzero(matrix.data < 0)
     if len(bad):
         row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
-        where = entry(name, (*divmod(row, n_actions), matrix.indices[bad[0]]))
+        where = entry("transitions", (*divmod(row, n_actions), matrix.indices[bad[0]]))
         raise InvalidInputError(f"{where} is {matrix.data[bad[0]]}; it must not be negative")
 
 
@@ -386,25 +314,12 @@ def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Spa
             f"sparse transitions have shape {transitions.shape}; they must be {shape}: "
             "(n_observations * n_actions, n_observations)"
         )
-    return _copied(transitions, "transitions", n_actions)
-
-
-def checked_ends(ends: Any, n_observations: int, n_actions: int) -> Sparse:
-    """Copy the ends of episodes to sorted sparse rows."""
-    shape = (n_observations * n_actions, n_observations + 1)
-    if getattr(ends, "shape", None) != shape or not scipy.sparse.issparse(ends):
+    if transitions.dtype.kind not in "iu":
         raise InvalidInputError(
-            f"ends must be a sparse array of shape {shape}: one row per pair, one column per "
-            "observation that a restart shows, and one for unknown restarts"
+            f"transitions holds {transitions.dtype} entries; pass whole numbers"
         )
-    return _copied(ends, "ends", n_actions)
-
-
-def _copied(values: Any, name: str, n_actions: int) -> Sparse:
-    if values.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} holds {values.dtype} entries; pass whole numbers")
-    matrix: Sparse = scipy.sparse.csr_array(values, dtype=np.int64, copy=True)
-    refuse_negative_sparse(matrix, n_actions, name)
+    matrix: Sparse = scipy.sparse.csr_array(transitions, dtype=np.int64, copy=True)
+    refuse_negative_sparse(matrix, n_actions)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix

@@ -59,6 +59,16 @@ class Vocabulary:
     def __contains__(self, observation: Any) -> bool:
         return _key(observation) in self._numbers
 
+    def read(self, observation: Any) -> Hashable:
+        """Return what stands for an observation here; refuses one for which there is no room."""
+        key = _key(observation)
+        if key not in self._numbers and len(self._names) == self.capacity:
+            raise InvalidInputError(
+                f"the vocabulary is full: {_short(key)} is new and capacity is {self.capacity}. "
+                "Pass a larger capacity, or make observations coarser before they get here"
+            )
+        return key
+
     def encode(self, observation: Any, grow: bool = True) -> int:
         """Return the number of an observation.
 
@@ -72,16 +82,10 @@ class Vocabulary:
         try:
             return self._numbers[observation]
         except (KeyError, TypeError):  # new, or a kind that cannot be a key as it is
-            key = _key(observation)
+            key = self.read(observation) if grow else _key(observation)
         number = self._numbers.get(key, -1)
         if number < 0 and grow:
-            number = len(self._names)
-            if number == self.capacity:
-                raise InvalidInputError(
-                    f"the vocabulary is full: {_short(key)} is new and capacity is {number}. Pass "
-                    "a larger capacity, or make observations coarser before they get here"
-                )
-            self._numbers[key] = number
+            number = self._numbers[key] = len(self._names)
             self._names.append(key)
         return number
 

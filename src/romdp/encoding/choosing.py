@@ -7,12 +7,12 @@ the states. No rule tells beforehand, so every view is tried and `romdp.encoding
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 
 from romdp.core.validation import freeze
+from romdp.data.trajectory import END, Trajectory
 from romdp.encoding.apart import codes_apart
 from romdp.encoding.codebook import Codebook, k_means
 from romdp.encoding.directions import (
@@ -24,8 +24,8 @@ from romdp.encoding.directions import (
     whitening,
 )
 from romdp.encoding.moments import Floats, Ints, Moments
-from romdp.encoding.scoring import Score, score, score_with_age, with_motives
-from romdp.encoding.steps import Steps, both
+from romdp.encoding.scoring import Score, find_motives, score, score_with_age
+from romdp.encoding.steps import blocks, both, by_age, last_steps, vectors_of
 from romdp.encoding.views import VIEWS, Encoding, cut
 
 _MOST_FEATURES = 1024  # longer vectors are made shorter first
@@ -42,25 +42,26 @@ _SAFELY_AS_GOOD = 0.5  # share of the best codes' score: codes in use then stay,
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
-def reduction(steps: Steps, rng: np.random.Generator) -> LinearMap | None:
+def reduction(steps: Trajectory, rng: np.random.Generator) -> LinearMap | None:
     """Return a map of very long vectors to shorter ones with orthonormal axes, None for others.
 
     Columns that never vary are left out. If there are still too many, the leading principal
     components are kept; what actions move may then be lost among stronger noise.
     """
-    d = steps.vectors.shape[1]
+    vectors = vectors_of(steps)
+    d = vectors.shape[1]
     if d <= _MOST_FEATURES:
         return None
-    start = steps.vectors[0]
+    start = vectors[0]
     varies = np.zeros(d, np.bool_)
-    for rows in steps.blocks():
-        varies |= (steps.vectors[rows] != start).any(axis=0)
+    for rows in blocks(steps):
+        varies |= (vectors[rows] != start).any(axis=0)
     n_varying = max(1, int(np.count_nonzero(varies)))
     if n_varying <= _MOST_FEATURES and n_varying * d <= _MOST_ENTRIES:
         return LinearMap(np.where(varies, 0.0, start), np.eye(d)[:, varies])
     most = min(steps.n_steps, 4 * _MOST_COMPONENTS)
     some = np.sort(rng.choice(steps.n_steps, most, replace=False))
-    sample = steps.vectors[some].astype(np.float64)
+    sample = vectors[some].astype(np.float64)
     center = sample.mean(axis=0)
     _, sizes, axes = np.linalg.svd(sample - center, full_matrices=False)
     kept = (sizes > 1e-6 * max(sizes[0], 1e-300)) & (np.arange(len(sizes)) < _MOST_COMPONENTS)
@@ -68,21 +69,25 @@ def reduction(steps: Steps, rng: np.random.Generator) -> LinearMap | None:
 
 
 def count_moments(
-    steps: Steps, first: LinearMap | None, rng: np.random.Generator, moments: Moments | None = None
+    steps: Trajectory,
+    first: LinearMap | None,
+    rng: np.random.Generator,
+    moments: Moments | None = None,
 ) -> Moments:
     """Add the steps to the moments, block by block."""
-    size = steps.vectors.shape[1] if first is None else first.matrix.shape[1]
+    vectors = vectors_of(steps)
+    size = vectors.shape[1] if first is None else first.matrix.shape[1]
     moments = Moments(size, steps.n_actions) if moments is None else moments
-    for rows in steps.blocks():
-        following = steps.following[rows]
-        before, after = steps.vectors[rows], steps.vectors[np.maximum(following, 0)]
+    for rows in blocks(steps):
+        following = steps.next_observations[rows]
+        before, after = vectors[rows], vectors[np.maximum(following, 0)]
         moments.add(
             before.astype(np.float64) if first is None else first(before),
             steps.actions[rows],
             None if steps.rewards is None else steps.rewards[rows],
             after.astype(np.float64) if first is None else first(after),
             following >= 0,
-            following == -1,
+            following == END,
             rng,
         )
     return moments
@@ -98,9 +103,9 @@ class Look:
     codes: Ints
 
     @classmethod
-    def at(cls, steps: Steps, name: str, linear: LinearMap, book: Codebook) -> "Look":
+    def at(cls, steps: Trajectory, name: str, linear: LinearMap, book: Codebook) -> "Look":
         """Look at these rows."""
-        codes = [book.nearest(linear(some))[0] for some in cut(steps.vectors)]
+        codes = [book.nearest(linear(some))[0] for some in cut(vectors_of(steps))]
         return Look(name, linear, book, np.concatenate(codes))
 
 
@@ -112,21 +117,48 @@ class Candidate(Look):
     stepwise: bool
 
     @classmethod
-    def of(cls, look: Look, steps: Steps, in_use: bool) -> Self:
+    def of(cls, look: Look, judge: "Judge") -> Self:
         """Judge a look on the rows that it was taken at."""
-        marks = score_with_age(look.codes, steps, in_use)
+        marks = judge.score(look.codes)
         return cls(look.name, look.map, look.codebook, look.codes, *marks)
 
 
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What codes are scored on.
+
+    Attributes
+    ----------
+    steps
+        The last steps.
+    motives
+        What actions depended on; see `romdp.encoding.scoring.find_motives`.
+    by_step
+        Whether codes may be told apart by the step of the episode: None, they may not; else whether
+        they are so far.
+    """
+
+    steps: Trajectory
+    motives: Ints | None
+    by_step: bool | None
+
+    def score(self, codes: Ints) -> tuple[Score, bool]:
+        """Score codes alone or, if that is better, together with the step of the episode."""
+        if self.by_step is None:
+            return score(codes, self.steps, self.motives), False
+        return score_with_age(codes, self.steps, self.motives, self.by_step)
+
+
 def learn_encoding(
-    steps: Steps,
+    steps: Trajectory,
     rng: np.random.Generator,
     *,
     views: Sequence[str] = VIEWS,
     n_codes: int | None = None,
     previous: Encoding | None = None,
     features: Any = None,
-    group: Callable[[Steps, Ints], Ints] | None = None,
+    group: Callable[[Trajectory, Ints], Ints] | None = None,
+    by_step: bool = False,
 ) -> Encoding:
     """Try the views and keep the one whose codes predict held-out steps best.
 
@@ -151,18 +183,20 @@ def learn_encoding(
         them, in the right view far more so than in a wrong one. None compares the codes. Where
         codes predict better together with the step of the episode, the actions of the steps that
         it is given are different ones at every step.
+    by_step
+        Whether codes may be told apart by the step of the episode.
     """
     first = reduction(steps, rng)
     moments = count_moments(steps, first, rng)
     white = whitening(moments)
     found = action_directions(moments, white)
     maps = _maps(moments, white, found)
-    candidates, part = _candidates(steps, rng, first, maps, white, views, n_codes, previous)
-    if group is not None and not _still_tell_states(candidates, previous, part):
-        stepwise = previous is not None and previous.stepwise
-        candidates = _score_groups(candidates, part, group, stepwise)
+    told = (previous is not None and previous.stepwise) if by_step else None
+    candidates, judge = _candidates(steps, rng, first, maps, white, views, n_codes, previous, told)
+    if group is not None and not _still_tell_states(candidates, previous, judge):
+        candidates = _score_groups(candidates, judge, group)
     in_use = previous is not None and previous.view == "apart"
-    best = _choose(candidates, _PARTLY_AS_GOOD[in_use], part)
+    best = _choose(candidates, _PARTLY_AS_GOOD[in_use], judge)
     _, scale = mean_and_scale(moments)
     constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
     scores = {
@@ -174,7 +208,7 @@ def learn_encoding(
         map=best.map,
         codebook=best.codebook,
         teaching_map=_after(first, partly_whitening(moments)),
-        scores=MappingProxyType(scores),
+        scores=scores,
         rank=found.rank,
         strengths=freeze(found.strengths),
         noise=found.noise,
@@ -186,7 +220,7 @@ def learn_encoding(
 
 
 def _still_tell_states(
-    candidates: list[Candidate], previous: Encoding | None, steps: Steps
+    candidates: list[Candidate], previous: Encoding | None, judge: Judge
 ) -> bool:
     """Whether codes that were states still are, whatever the groups of other codes predict.
 
@@ -201,12 +235,12 @@ def _still_tell_states(
         c.name == "apart"
         and not c.stepwise
         and c.score.mean > enough
-        and not _are_several(c, best, steps)
+        and not _are_several(c, best, judge)
         for c in candidates
     )
 
 
-def _are_several(apart: Candidate, other: Candidate, steps: Steps) -> bool:
+def _are_several(apart: Candidate, other: Candidate, judge: Judge) -> bool:
     """Whether codes that lie apart are several states each, which another view tells apart.
 
     Then they predict clearly better together with the codes of the other view. Codes that are
@@ -215,15 +249,13 @@ def _are_several(apart: Candidate, other: Candidate, steps: Steps) -> bool:
     """
     if other is apart or apart.stepwise:
         return False
-    together = score(both(apart.codes, other.codes), steps)
-    return together.exceeds(score(apart.codes, steps)) > _CLEARLY
+    pairs, motives = both(apart.codes, other.codes), judge.motives
+    together = score(pairs, judge.steps, motives)
+    return together.exceeds(score(apart.codes, judge.steps, motives)) > _CLEARLY
 
 
 def _score_groups(
-    candidates: list[Candidate],
-    steps: Steps,
-    group: Callable[[Steps, Ints], Ints],
-    in_use: bool,
+    candidates: list[Candidate], judge: Judge, group: Callable[[Trajectory, Ints], Ints]
 ) -> list[Candidate]:
     """Score the groups of codes in place of the codes; hopeless views are left out."""
     most = max(candidate.score.mean for candidate in candidates)
@@ -233,16 +265,16 @@ def _score_groups(
     for candidate in candidates:
         if candidate.score.mean < _HOPELESS * most and candidate.name != "apart":
             continue
-        codes = candidate.codes
-        groups = group(steps.by_age if candidate.stepwise else steps, codes)[codes]
-        mark, stepwise = score_with_age(groups, steps, in_use)
+        codes, steps = candidate.codes, judge.steps
+        groups = group(by_age(steps) if candidate.stepwise else steps, codes)[codes]
+        mark, stepwise = judge.score(groups)
         apart = candidate.name == "apart" and candidate.score.mean > mark.mean
         scored = replace(candidate, score=mark, stepwise=stepwise)
         grouped.append(candidate if apart else scored)
     return grouped
 
 
-def _choose(candidates: list[Candidate], partly: float, steps: Steps) -> Candidate:
+def _choose(candidates: list[Candidate], partly: float, judge: Judge) -> Candidate:
     """Choose the view that predicts best.
 
     Codes that lie apart are preferred to others that predict hardly better, and where nothing
@@ -260,7 +292,7 @@ def _choose(candidates: list[Candidate], partly: float, steps: Steps) -> Candida
         if not best.score.is_signal or behind["apart"] < _ALMOST_AS_GOOD:
             return candidate
         enough = candidate.score.mean > partly * best.score.mean
-        if enough and not _are_several(candidate, best, steps):
+        if enough and not _are_several(candidate, best, judge):
             return candidate
     as_good = [c for c in candidates if behind[c.name] < _AS_GOOD]
     return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
@@ -292,7 +324,7 @@ def _maps(moments: Moments, white: LinearMap, found: Directions) -> dict[str, Li
 
 
 def _candidates(
-    steps: Steps,
+    steps: Trajectory,
     rng: np.random.Generator,
     first: LinearMap | None,
     maps: Mapping[str, LinearMap],
@@ -300,23 +332,25 @@ def _candidates(
     views: Sequence[str],
     n_codes: int | None,
     previous: Encoding | None,
-) -> tuple[list[Candidate], Steps]:
-    """Return the views, each judged, and the steps that they were judged on."""
+    told: bool | None,
+) -> tuple[list[Candidate], Judge]:
+    """Return the views, each judged, and what they were judged on."""
     n = steps.n_steps
     most = max(2, min(_MOST_CODES, int(np.sqrt(n)), n // _ROWS_PER_CODE))
     most = most if n_codes is None else min(n_codes, n)
     sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
-    rows = steps.vectors[sample].astype(np.float64)
-    part = steps.last(_SCORED)
+    rows = vectors_of(steps)[sample].astype(np.float64)
+    part = last_steps(steps, _SCORED)
     looks = []
     for name, inner in maps.items():
         if name in views and inner.matrix.any():
             linear = _after(first, inner)
             looks.append(Look.at(part, name, linear, k_means(linear(rows), most, rng)))
     seen = [look.codes for look in looks]
-    part = with_motives(part, seen if previous is None else [*seen, previous.codes(part.vectors)])
-    in_use = previous is not None and previous.stepwise
-    tried = [Candidate.of(look, part, in_use) for look in looks]
+    if previous is not None:
+        seen.append(previous.codes(vectors_of(part)))
+    judge = Judge(part, find_motives(part, seen), told)
+    tried = [Candidate.of(look, judge) for look in looks]
     if "apart" in views and white.matrix.size:
         linear = _after(first, white)
         before: Floats | None = None
@@ -324,14 +358,14 @@ def _candidates(
         if previous is not None and previous.view == "apart":
             before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
             starts = sorted(tried, key=lambda c: -c.score.mean)[:1]  # one start more will do
-        everything = linear(part.vectors)
+        everything = linear(vectors_of(part))
         found_apart = codes_apart(everything, rng, [start.codes for start in starts], before)
         if found_apart is not None:
             matrix, book = found_apart
             look = Look.at(part, "apart", _after(first, white.then(matrix)), book)
-            tried.append(Candidate.of(look, part, in_use))
+            tried.append(Candidate.of(look, judge))
     if not tried:  # nothing varies, or nothing is apart
         linear = _after(first, maps["standard"])
         book = k_means(linear(rows), most, rng)
-        tried.append(Candidate.of(Look.at(part, "standard", linear, book), part, in_use))
-    return tried, part
+        tried.append(Candidate.of(Look.at(part, "standard", linear, book), judge))
+    return tried, judge

@@ -1,26 +1,38 @@
 """From a vector to a hidden state with a certainty: a linear decoder taught by the dynamics."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.errors import StorageError
+from romdp.core.formats import Format, exact, index, optional, part, real
 from romdp.core.storage import PathLike, read_arrays, write_arrays
-from romdp.core.stored import Stored
 from romdp.core.validation import freeze
+from romdp.data.trajectory import END, Trajectory
 from romdp.encoding.directions import LinearMap
 from romdp.encoding.moments import Floats, Ints
-from romdp.encoding.portraits import Portraits
-from romdp.encoding.steps import ENDED, Steps
+from romdp.encoding.portraits import PORTRAITS, Portraits
+from romdp.encoding.steps import last_steps, vectors_of
 from romdp.encoding.views import Encoding, cut
 
 _TEACHING = 40_000  # steps that a decoder is taught from
 _ROUNDS = 5
 _STRETCH = 50  # steps in a row that belong to the same half
-_KIND, _VERSION = "state decoder", 1
 _PRIOR = 0.05  # steps before the first to each state
+
+DECODER = Format(
+    "state decoder",
+    encoding=part(),
+    states=index("codes", of="codes"),
+    certainty_of_code=real("codes", 0.0),
+    weights=optional(real("* decoded")),
+    bias=optional(real("decoded")),
+    notes=exact(np.uint8, "*"),
+    portrait=part(Portraits, PORTRAITS),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +57,15 @@ class LinearDecoder:
         return odds
 
 
-def _neighbours(steps: Steps, states: Ints, n_states: int) -> Floats:
+def _neighbours(steps: Trajectory, states: Ints, n_states: int) -> Floats:
     """Return the log likelihood of each state given what happened before and after each step."""
     n, n_actions = steps.n_steps, steps.n_actions
-    following, actions = steps.following, steps.actions
+    following, actions = steps.next_observations, steps.actions
     moved = np.flatnonzero(following >= 0)
     after = following[moved]
     law = np.full((n_states, n_actions, n_states + 1), _PRIOR)
     np.add.at(law, (states[moved], actions[moved], states[after]), 1.0)
-    ended = np.flatnonzero(following == ENDED)
+    ended = np.flatnonzero(following == END)
     np.add.at(law[:, :, n_states], (states[ended], actions[ended]), 1.0)
     law = np.log(law / law.sum(axis=2, keepdims=True))
     odds = np.zeros((n, n_states))
@@ -121,12 +133,12 @@ def _logit(space: Floats, states: Ints, n_states: int) -> tuple[Floats, Floats]:
 
 
 def teach(
-    steps: Steps,
+    steps: Trajectory,
     states: Ints,
     n_states: int,
     white: LinearMap,
     rng: np.random.Generator,
-    regroup: Callable[[Steps, Ints], Ints],
+    regroup: Callable[[Trajectory, Ints], Ints],
 ) -> tuple[LinearDecoder, Ints]:
     """Teach a decoder what the neighbours in time say about each vector.
 
@@ -156,9 +168,9 @@ def teach(
     judged
         The states of the last rows, each decoded by a decoder that was not fitted to it.
     """
-    steps = steps.last(_TEACHING)
+    steps = last_steps(steps, _TEACHING)
     states = states[-steps.n_steps :]
-    space = white(steps.vectors)
+    space = white(vectors_of(steps))
     weights, bias = _logit(space, states, n_states)
     for round_ in range(_ROUNDS):
         odds = _neighbours(steps, states, n_states) + space @ weights + bias
@@ -251,18 +263,17 @@ class StateDecoder:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for a file."""
-        arrays: dict[str, NDArray[Any]] = {
-            f"encoding_{name}": array for name, array in self.encoding.arrays().items()
-        }
-        arrays["states"], arrays["certainty_of_code"] = self.states, self.certainty_of_code
-        notes = "\n".join(self.notes).encode()
-        arrays["notes"] = np.frombuffer(notes, np.uint8)
-        if self.linear is not None:
-            arrays["weights"], arrays["bias"] = self.linear.weights, self.linear.bias
-        if self.portraits is not None:
-            kept = self.portraits.arrays()
-            arrays |= {f"portrait_{name}": array for name, array in kept.items()}
-        return arrays
+        return DECODER.pack(
+            {
+                "encoding": self.encoding,
+                "states": self.states,
+                "certainty_of_code": self.certainty_of_code,
+                "weights": None if self.linear is None else self.linear.weights,
+                "bias": None if self.linear is None else self.linear.bias,
+                "notes": np.frombuffer("\n".join(self.notes).encode(), np.uint8),
+                "portrait": self.portraits,
+            }
+        )[0]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: Any = None) -> Self:
@@ -270,38 +281,44 @@ class StateDecoder:
 
         ``features`` is the object that the `Encoder` was given, if there was one.
         """
-        stored = Stored(arrays, "the decoder")
-        encoding = Encoding.from_arrays(stored.part("encoding_"), features)
-        each = (encoding.n_codes,)
+        found = DECODER.read(arrays)
+        encoding = Encoding.from_arrays(found["encoding"], features)
+        weights, bias = found["weights"], found["bias"]
+        taught = encoding.teaching_map.matrix.shape[1]
+        if len(found["states"]) != encoding.n_codes or (
+            weights is not None and weights.shape != (taught, len(bias))
+        ):
+            raise StorageError("the decoder is damaged: it does not fit its encoder")
         linear = None
-        if "weights" in stored:
-            size = encoding.teaching_map.matrix.shape[1]
-            weights = stored.real("weights", (size, None))
-            bias = stored.real("bias", (weights.shape[1],))
+        if weights is not None:
             linear = LinearDecoder(encoding.teaching_map, freeze(weights), freeze(bias))
-        notes = stored.take("notes", (None,), np.uint8).tobytes().decode(errors="replace")
+        notes = found["notes"].tobytes().decode(errors="replace")
+        states, certainty = freeze(found["states"]), freeze(found["certainty_of_code"])
+        portraits = found["portrait"]
         decoder = cls(
             encoding,
-            freeze(stored.whole("states", each, 0, encoding.n_codes - 1)),
-            freeze(stored.real("certainty_of_code", each, 0.0)),
+            states,
+            certainty,
             linear,
             tuple(notes.split("\n")) if notes else (),
+            portraits,
         )
-        if kept := stored.part("portrait_"):
-            width = encoding.n_features if features is None else None
-            sizes = decoder.n_states, encoding.n_codes, width
-            decoder = replace(decoder, portraits=Portraits.from_arrays(kept, *sizes))
-        stored.finish()
+        if portraits is not None and (
+            len(portraits.rows) != decoder.n_states
+            or len(portraits.state_of_code) != encoding.n_codes
+            or (features is None and len(portraits.spread) != encoding.n_features)
+        ):
+            raise StorageError("the decoder is damaged: its portraits are of something else")
         return decoder
 
     def save(self, path: PathLike) -> None:
         """Write the decoder to one ``.npz`` file."""
-        write_arrays(path, _KIND, _VERSION, self.arrays())
+        write_arrays(path, DECODER.kind, DECODER.version, self.arrays())
 
     @classmethod
     def load(cls, path: PathLike, features: Any = None) -> Self:
         """Read what `save` wrote; ``features`` as for `from_arrays`."""
-        return cls.from_arrays(read_arrays(path, _KIND, _VERSION)[0], features)
+        return cls.from_arrays(read_arrays(path, DECODER.kind, DECODER.version)[0], features)
 
     def __repr__(self) -> str:
         how = "codes" if self.linear is None else "a decoder that the dynamics taught"

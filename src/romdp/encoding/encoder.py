@@ -1,28 +1,30 @@
-"""`Encoder`: learns which code stands for which vectors, with the manners of scikit-learn."""
+"""`Encoder`: learns which code stands for which vectors, as an estimator of scikit-learn."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from romdp.core.description import describe
 from romdp.core.errors import InvalidInputError, StorageError, UnknownNameError
-from romdp.core.estimator import Transformer, not_fitted
+from romdp.core.estimator import NotFittedYetError
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import PathLike, read_arrays, write_arrays
-from romdp.core.validation import real_array, whole_array, whole_number
+from romdp.core.validation import whole_number
+from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import column_names, vector_array
 from romdp.encoding.choosing import learn_encoding
 from romdp.encoding.moments import Ints
-from romdp.encoding.steps import Steps, following_rows
+from romdp.encoding.steps import vectors_of
 from romdp.encoding.views import VIEWS, Encoding, apply_features, cut
 
 _KIND, _VERSION = "encoder", 1
 _SMALLEST = 1e-150  # squares of smaller differences are zero, or nearly so
 
 
-class Encoder(Transformer):
+class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a view of vectors and codes in it, such that codes predict what actions do.
 
     Parameters
@@ -111,8 +113,8 @@ class Encoder(Transformer):
 
     def _remember(self, n_features: int | None, names: Sequence[str]) -> None:
         """Keep what vectors were like before ``features``, and forget those of an earlier fit."""
-        for attribute in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(attribute, None)
+        for attribute in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
+            delattr(self, attribute)
         if n_features is not None:
             self.n_features_in_ = n_features
         if names and len(names) == n_features:  # a column of lists has one name
@@ -120,13 +122,14 @@ class Encoder(Transformer):
 
     def learn(
         self,
-        steps: Steps,
+        steps: Trajectory,
         previous: Encoding | None = None,
-        group: Callable[[Steps, Ints], Ints] | None = None,
+        group: Callable[[Trajectory, Ints], Ints] | None = None,
+        by_step: bool = False,
     ) -> Encoding:
         """Return what `fit` learns from steps, whose vectors went through ``features``.
 
-        ``previous`` and ``group`` are those of `romdp.encoding.choosing.learn_encoding`.
+        The other arguments are those of `romdp.encoding.choosing.learn_encoding`.
         """
         views = self._chosen_views()
         if self.n_codes is not None:
@@ -140,6 +143,7 @@ class Encoder(Transformer):
             previous=previous,
             features=self.features,
             group=group,
+            by_step=by_step,
         )
 
     def _chosen_views(self) -> tuple[str, ...]:
@@ -156,11 +160,10 @@ class Encoder(Transformer):
     def transform(self, X: Any) -> Any:  # noqa: N803
         """Return the coordinates of vectors in the view that was chosen.
 
-        They are an array, unless `set_output` asked for a data frame.
+        They are an array, unless ``set_output`` asked for a data frame.
         """
         encoding, vectors = self._fitted(), self._prepare(X)
-        coordinates = np.concatenate([encoding.map(rows) for rows in cut(vectors)])
-        return self._as_chosen(coordinates, X)
+        return np.concatenate([encoding.map(rows) for rows in cut(vectors)])
 
     def predict(self, X: Any) -> Ints:  # noqa: N803
         """Return the code of each vector."""
@@ -179,14 +182,10 @@ class Encoder(Transformer):
             )
         return encoding.prepare(vectors)
 
-    def fit_transform(self, X: Any, y: None = None, **steps: Any) -> Any:  # noqa: N803
-        """Learn codes and return the coordinates of the vectors."""
-        return self.fit(X, **steps).transform(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the coordinates that `transform` returns."""
-        size = self._fitted().map.matrix.shape[1]
-        return np.asarray([f"encoder{i}" for i in range(size)], object)
+    @property
+    def _n_features_out(self) -> int:
+        """How many coordinates there are: scikit-learn makes names of them."""
+        return int(self._fitted().map.matrix.shape[1])
 
     def save(self, path: PathLike) -> None:
         """Write parameters and what was learned to one ``.npz`` file; no pickle.
@@ -252,19 +251,8 @@ class Encoder(Transformer):
 
     def _fitted(self) -> Encoding:
         if not hasattr(self, "encoding_"):
-            raise not_fitted(self)
+            raise NotFittedYetError(self)
         return self.encoding_
-
-    def __sklearn_tags__(self) -> Any:
-        """Say what this is to scikit-learn, which alone asks."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            "transformer",
-            TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(),
-        )
 
 
 def make_steps(
@@ -273,26 +261,10 @@ def make_steps(
     rewards: ArrayLike | None = None,
     lengths: ArrayLike | None = None,
     terminated: ArrayLike | None = None,
-) -> Steps:
+) -> Trajectory:
     """Check what belongs to vectors that were checked already."""
-    n = len(vectors)
-    taken = np.zeros(n, np.int64)
-    if actions is not None:
-        taken = whole_array(actions, "actions", (n,), 0, 2**31)
-    paid = None if rewards is None else real_array(rewards, "rewards", (n,))
-    lasted = np.array([n])
-    if lengths is not None:
-        lasted = whole_array(lengths, "lengths", ("n_episodes",), 1, n)
-        if lasted.sum() != n:
-            raise InvalidInputError(f"lengths sums to {lasted.sum()}, but there are {n} vectors")
-    ends = None
-    if terminated is not None:
-        ends = np.asarray(terminated, np.bool_)
-        if ends.shape != lasted.shape:
-            raise InvalidInputError(
-                f"terminated has shape {ends.shape}; there are {len(lasted)} episodes"
-            )
-    return Steps(vectors, taken, paid, following_rows(lasted, ends), int(taken.max()) + 1)
+    taken = np.zeros(len(vectors), np.int64) if actions is None else actions
+    return Trajectory(vectors, taken, rewards, lengths, terminated=terminated)
 
 
 def _check_names(names: list[str], fitted: list[str]) -> None:
@@ -314,11 +286,12 @@ def _check_names(names: list[str], fitted: list[str]) -> None:
     raise InvalidInputError(f"the columns are not those of fit: {'; '.join(said)}")
 
 
-def _check_amount(steps: Steps) -> None:
+def _check_amount(steps: Trajectory) -> None:
     """Refuse a single step, and numbers too small to be squared: both would look like no signal."""
     if steps.n_steps < 2:
         raise InvalidInputError("there is one vector; codes are learned from two steps or more")
-    high, low = (end.astype(np.float64) for end in (steps.vectors.max(0), steps.vectors.min(0)))
+    vectors = vectors_of(steps)
+    high, low = (end.astype(np.float64) for end in (vectors.max(axis=0), vectors.min(axis=0)))
     widest = float((high - low).max())
     if 0 < widest < _SMALLEST:
         raise InvalidInputError(

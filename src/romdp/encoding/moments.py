@@ -4,13 +4,8 @@ The sums of two stretches of steps add up to those of both, so memory depends on
 vector and on the number of actions, never on the number of steps.
 """
 
-from collections.abc import Mapping
-from typing import Any, Self
-
 import numpy as np
 from numpy.typing import NDArray
-
-from romdp.core.stored import Stored
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,26 +99,3 @@ class Moments:
             self.target[copy, action] += theirs.sum(axis=0)
             self.before_square[copy, action] += mine.T @ mine
             self.cross[copy, action] += mine.T @ theirs
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all sums, for a file."""
-        return {name: np.array(getattr(self, name)) for name in _FIELDS}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Read what `arrays` returned."""
-        stored = Stored(arrays, "the moments")
-        _, n_actions, d = stored.take("before", (2, None, None), np.float64).shape
-        moments = cls(d, n_actions)
-        for name in _FIELDS:
-            value = np.asarray(getattr(moments, name))
-            read = stored.take(name, value.shape, value.dtype)
-            setattr(moments, name, int(read) if name == "count" else read)
-        stored.finish()
-        return moments
-
-
-_FIELDS = (
-    *("origin", "count", "total", "square", "steps", "before", "target"),
-    *("before_square", "cross", "target_square"),
-)

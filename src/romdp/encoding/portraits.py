@@ -1,19 +1,28 @@
 """What hidden states look like: mean vectors, typical and doubtful members, the state of codes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.stored import Stored
+from romdp.core.formats import Format, index, real, whole
 from romdp.core.validation import freeze
 from romdp.encoding.moments import Floats, Ints
 
 _MEMBERS = 4  # of each kind that are kept
 _MOST_NUMBERS = 2**21  # that are kept of all members
-_FIELDS = ("rows", "certainty", "means", "spread", "typical", "doubtful", "state_of_code")
+
+PORTRAITS = Format(
+    "portraits",
+    rows=whole("states", 0),
+    certainty=real("states", 0.0),
+    means=real("states shown"),
+    spread=real("shown", 0.0),
+    typical=real("states members shown"),
+    doubtful=real("states members shown"),
+    state_of_code=index("codes", of="states"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,28 +93,3 @@ class Portraits:
             freeze(doubtful),
             freeze(table.argmax(axis=1)),
         )
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays, for a file."""
-        return {name: getattr(self, name) for name in _FIELDS}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], n_states: int, n_codes: int, d: int | None
-    ) -> Self:
-        """Read what `arrays` returned; the length of a vector need not be known."""
-        stored = Stored(arrays, "the portraits")
-        means = stored.real("means", (n_states, d))
-        d = means.shape[1]
-        members = (n_states, None, d)
-        found = cls(
-            freeze(stored.whole("rows", (n_states,), 0)),
-            freeze(stored.real("certainty", (n_states,), 0.0)),
-            freeze(means),
-            freeze(stored.real("spread", (d,), 0.0)),
-            freeze(stored.real("typical", members)),
-            freeze(stored.real("doubtful", members)),
-            freeze(stored.whole("state_of_code", (n_codes,), 0, n_states - 1)),
-        )
-        stored.finish()
-        return found

@@ -6,25 +6,26 @@
 in nats per step, on steps that the model was not fitted to. The first part is what the action
 tells about the next code: noise with dynamics of its own, however predictable, adds nothing to
 it, and neither does splitting a state in two. Codes that mix states lose both parts. What is earned
-is the reward or, where episodes end, the return of the next steps (`Steps.earned`): an action may
+is the reward or, where episodes end, the return of the next steps (`earned`): an action may
 move at once what matters only later, as the push to a cart moves its speed and not its place.
 
 Where an agent acts on what it sees, its action also tells which of several mixed states it saw.
 That must not count, so the second term is told the motive of the action: how likely each action
-was, as far as any view of the vectors tells (`with_motives`). To a state its motive adds nothing.
+was, as far as any view of the vectors tells (`find_motives`). To a state its motive adds nothing.
 
 Where it is known, codes are also tried together with the step of the episode: a lock may want
 another action at every step and show nothing of it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.data.trajectory import UNKNOWN, Trajectory
 from romdp.encoding.moments import Floats, Ints
-from romdp.encoding.steps import Steps, both
+from romdp.encoding.steps import both, earned, next_codes
 
 _WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # prior steps, the best is taken
 _BLOCKS = 40  # of consecutive steps: every other one is held out
@@ -80,13 +81,16 @@ def _by_block(gains: Floats, block: Ints) -> Score:
     return Score(sums / np.maximum(1, np.bincount(block, minlength=_BLOCKS)))
 
 
-def score(codes: Ints, steps: Steps) -> Score:
-    """Score the codes of all rows on two halves of the steps, each predicted from the other."""
-    actions, earned, following = steps.actions, steps.earned, steps.next_codes(codes)
-    motives = np.zeros_like(codes) if steps.motives is None else steps.motives
+def score(codes: Ints, steps: Trajectory, motives: Ints | None = None) -> Score:
+    """Score the codes of all rows on two halves of the steps, each predicted from the other.
+
+    ``motives`` are those of `find_motives`, None where actions do not depend on what was seen.
+    """
+    actions, paid, following = steps.actions, earned(steps), next_codes(steps, codes)
+    motives = np.zeros_like(codes) if motives is None else motives
     block = _blocks_of(len(codes))
     n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
-    known = following > -2
+    known = following != UNKNOWN
     target = np.where(following < 0, n_codes, following)  # the end is an outcome like a code
     gains = np.zeros(len(codes))
     for half in (0, 1):
@@ -98,13 +102,13 @@ def score(codes: Ints, steps: Steps) -> Score:
             n_codes,
             n_actions,
         )
-        if earned is not None:
-            gains[test] += _earned_gain(codes * n_actions + actions, actions, earned, train, test)
+        if paid is not None:
+            gains[test] += _earned_gain(codes * n_actions + actions, actions, paid, train, test)
     return _by_block(gains, block)
 
 
-def with_motives(steps: Steps, views: Sequence[Ints]) -> Steps:
-    """Find out what actions depended on.
+def find_motives(steps: Trajectory, views: Sequence[Ints]) -> Ints | None:
+    """Find out what actions depended on: rows of one motive took each action about as likely.
 
     A view is given by the code of each row. The one that predicts actions best on held-out steps
     counts: the motive is how likely each action is there, in rough classes. If no view predicts
@@ -132,22 +136,23 @@ def with_motives(steps: Steps, views: Sequence[Ints]) -> Steps:
         if mark.is_signal and mark.mean > most:
             best, most = codes, mark.mean
     if best is None:
-        return replace(steps, motives=None)
+        return None
     chance = chances(best, slice(None))
     often = chance.max(axis=1)
     kinds = np.where(often < _OFTEN, 0, 2 * chance.argmax(axis=1) + 1 + (often >= _NEARLY_ALWAYS))
-    return replace(steps, motives=kinds[best])
+    motives: Ints = kinds[best]
+    return motives
 
 
-def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Score, bool]:
+def score_with_age(
+    codes: Ints, steps: Trajectory, motives: Ints | None = None, in_use: bool = False
+) -> tuple[Score, bool]:
     """Score codes alone or, if they predict clearly better so, with the step of the episode.
 
     Parameters
     ----------
-    codes
-        The code of each row.
-    steps
-        What was seen.
+    codes, steps, motives
+        As for `score`.
     in_use
         Whether the step was told apart so far: then it is, unless it adds little or harms clearly.
 
@@ -158,32 +163,32 @@ def score_with_age(codes: Ints, steps: Steps, in_use: bool = False) -> tuple[Sco
     stepwise
         Whether it is the one with the step.
     """
-    alone = score(codes, steps)
-    if steps.ages is None or steps.ages.max() >= _LONGEST:
+    alone = score(codes, steps, motives)
+    if steps.ages.max() >= _LONGEST:
         return alone, False
     if np.count_nonzero(steps.ages == 0) < _FEWEST_EPISODES:
         return alone, False
-    pairs = steps.with_ages(codes)
+    pairs = both(codes, steps.ages)
     if 2 * pairs.max() > len(pairs) or pairs.max() == len(np.unique(codes)) - 1:
         return alone, False  # each was met once, or codes show the step
-    together = score(pairs, steps)
+    together = score(pairs, steps, motives)
     clearly = together.exceeds(alone) > (-_CLEARLY if in_use else _CLEARLY)
     stepwise = clearly and together.mean - alone.mean > _WORTH * together.mean
     return (together if stepwise else alone), stepwise
 
 
-def memory_score(codes: Ints, steps: Steps) -> Score:
+def memory_score(codes: Ints, steps: Trajectory) -> Score:
     """Score what the code before tells about the next one, beyond the present code and the action.
 
     Codes that stand for one state each are Markov: the code before adds nothing. A code that mixes
     states is not, since where it came from tells which of its states it is.
     """
-    actions, following = steps.actions, steps.next_codes(codes)
+    actions, following = steps.actions, next_codes(steps, codes)
     n_codes, n_actions = int(max(codes.max(), following.max())) + 1, int(actions.max()) + 1
     after = np.where(following < 0, n_codes, following)
     linked = np.zeros(len(codes), np.bool_)  # rows that are known to follow the row before
     linked[1:] = (following[:-1] == codes[1:]) & (following[:-1] >= 0)
-    rows = np.flatnonzero(linked & (following > -2))
+    rows = np.flatnonzero(linked & (following != UNKNOWN))
     block = _blocks_of(len(codes))
     pair = codes * n_actions + actions
     past = np.zeros_like(codes)
@@ -230,6 +235,8 @@ def _shrunk(
     group: Ints, after: Ints, where: Ints, j: Ints, prior: Floats, n_groups: int, n_next: int
 ) -> Floats:
     """Predict outcomes in groups from their counts, shrunk to a coarser prediction."""
+    if not len(group):
+        return prior
     keys, counts = np.unique(group * n_next + after, return_counts=True)
     wanted = where * n_next + j
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

@@ -7,14 +7,13 @@ is chosen is in `romdp.encoding.choosing`.
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.core.errors import InvalidInputError
-from romdp.core.stored import Stored
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.formats import Format, exact, index, real, whole
 from romdp.core.validation import freeze
 from romdp.data.vectors import vector_array
 from romdp.encoding.codebook import Codebook
@@ -24,6 +23,27 @@ from romdp.encoding.moments import Floats, Ints
 VIEWS = ("plain", "standard", "white", "actions", "apart")
 """As the vectors are; with columns of variance one; whitened; the directions that actions and
 rewards depend on; and codes that lie apart in a space where each has covariance one."""
+
+ENCODING = Format(
+    "encoder",
+    map_center=real("features"),
+    map_matrix=real("features space"),
+    points=real("codes space"),
+    sizes=real("codes", 0.0),
+    reach=real("2", finite=False),
+    teaching_center=real("features"),
+    teaching_matrix=real("features taught"),
+    scored=index("views", of=len(VIEWS)),
+    scores=real("views 2", finite=False),
+    view=index("", of=len(VIEWS)),
+    rank=whole(low=0),
+    strengths=real("*", 0.0),
+    noise=real(finite=False),
+    is_signal=exact(np.bool_),
+    constant=index("*", of="features"),
+    has_features=exact(np.bool_),
+    stepwise=exact(np.bool_),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,26 +124,27 @@ class Encoding:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for a file."""
-        names = list(self.scores)
-        return {
-            "map_center": self.map.center,
-            "map_matrix": self.map.matrix,
-            "points": self.codebook.points,
-            "sizes": self.codebook.sizes,
-            "reach": np.array([self.codebook.radius, self.codebook.slack]),
-            "teaching_center": self.teaching_map.center,
-            "teaching_matrix": self.teaching_map.matrix,
-            "scores": np.array([self.scores[name] for name in names]).reshape(-1, 2),
-            "scored": np.array([VIEWS.index(name) for name in names], np.int64),
-            "view": np.array(VIEWS.index(self.view), np.int64),
-            "rank": np.array(self.rank, np.int64),
-            "strengths": self.strengths,
-            "noise": np.array(self.noise),
-            "is_signal": np.array(self.is_signal, np.bool_),
-            "constant": np.array(self.constant, np.int64),
-            "has_features": np.array(self.features is not None, np.bool_),
-            "stepwise": np.array(self.stepwise, np.bool_),
-        }
+        return ENCODING.pack(
+            {
+                "map_center": self.map.center,
+                "map_matrix": self.map.matrix,
+                "points": self.codebook.points,
+                "sizes": self.codebook.sizes,
+                "reach": [self.codebook.radius, self.codebook.slack],
+                "teaching_center": self.teaching_map.center,
+                "teaching_matrix": self.teaching_map.matrix,
+                "scores": np.array(list(self.scores.values())).reshape(-1, 2),
+                "scored": [VIEWS.index(name) for name in self.scores],
+                "view": VIEWS.index(self.view),
+                "rank": self.rank,
+                "strengths": self.strengths,
+                "noise": self.noise,
+                "is_signal": self.is_signal,
+                "constant": self.constant,
+                "has_features": self.features is not None,
+                "stepwise": self.stepwise,
+            }
+        )[0]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: Any = None) -> Self:
@@ -131,49 +152,37 @@ class Encoding:
 
         ``features`` is the object that the `Encoder` was given, if there was one: no file holds it.
         """
-        stored = Stored(arrays, "the encoder")
-        if bool(stored.take("has_features", (), np.bool_)) != (features is not None):
+        found = ENCODING.read(arrays)
+        if found["has_features"] != (features is not None):
             raise InvalidInputError(
                 "this encoder was fitted on features of the vectors, which no file holds; pass "
                 "the same object as features="
                 if features is None
                 else "this encoder was fitted on the vectors themselves; leave out features="
             )
-        center = stored.real("map_center", (None,))
-        matrix = stored.real("map_matrix", (len(center), None))
-        points = stored.real("points", (None, matrix.shape[1]))
-        reach = stored.take("reach", (2,), np.float64)
-        teaching_center = stored.real("teaching_center", (len(center),))
-        teaching_matrix = stored.real("teaching_matrix", (len(center), None))
-        scored = stored.whole("scored", (None,), 0, len(VIEWS) - 1)
-        scores = stored.take("scores", (len(scored), 2), np.float64)
+        points, reach = found["points"], found["reach"]
         if not len(points) or np.isnan(reach).any():
-            stored.refuse("it has no codes")
-        encoding = cls(
-            view=VIEWS[stored.number("view", 0, len(VIEWS) - 1)],
-            map=LinearMap(freeze(center), freeze(matrix)),
-            codebook=Codebook(
-                freeze(points),
-                freeze(stored.real("sizes", (len(points),), 0.0)),
-                *(float(number) for number in reach),
+            raise StorageError("the encoder is damaged: it has no codes")
+        return cls(
+            view=VIEWS[found["view"]],
+            map=LinearMap(freeze(found["map_center"]), freeze(found["map_matrix"])),
+            codebook=Codebook(freeze(points), freeze(found["sizes"]), *reach.tolist()),
+            teaching_map=LinearMap(
+                freeze(found["teaching_center"]), freeze(found["teaching_matrix"])
             ),
-            teaching_map=LinearMap(freeze(teaching_center), freeze(teaching_matrix)),
-            scores=_frozen_scores([VIEWS[i] for i in scored], scores),
-            rank=stored.number("rank", 0),
-            strengths=freeze(stored.real("strengths", (None,), 0.0)),
-            noise=float(stored.take("noise", (), np.float64)),
-            is_signal=bool(stored.take("is_signal", (), np.bool_)),
-            constant=tuple(stored.whole("constant", (None,), 0, len(center) - 1).tolist()),
+            scores=_named_scores([VIEWS[i] for i in found["scored"]], found["scores"]),
+            rank=found["rank"],
+            strengths=freeze(found["strengths"]),
+            noise=found["noise"],
+            is_signal=found["is_signal"],
+            constant=tuple(found["constant"].tolist()),
             features=features,
-            stepwise=bool(stored.take("stepwise", (), np.bool_)) if "stepwise" in stored else False,
+            stepwise=found["stepwise"],
         )
-        stored.finish()
-        return encoding
 
 
-def _frozen_scores(names: Sequence[str], numbers: Any) -> Mapping[str, tuple[float, float]]:
-    pairs = {name: (float(m), float(e)) for name, (m, e) in zip(names, numbers, strict=True)}
-    return MappingProxyType(pairs)
+def _named_scores(names: Sequence[str], numbers: Any) -> Mapping[str, tuple[float, float]]:
+    return {name: (float(m), float(e)) for name, (m, e) in zip(names, numbers, strict=True)}
 
 
 def apply_features(features: Any, vectors: NDArray[Any]) -> NDArray[Any]:

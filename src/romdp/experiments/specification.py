@@ -28,7 +28,7 @@ from romdp.experiments.worlds import (
     safe_name,
     world_from,
 )
-from romdp.playing.stages import checked_range, takes_any_reward
+from romdp.playing.rewards import checked_range, takes_any_reward
 
 KIND, VERSION = "romdp experiment", 2
 

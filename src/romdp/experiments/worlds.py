@@ -13,7 +13,7 @@ from romdp.core.text import plain
 from romdp.core.validation import choice
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
-from romdp.playing.spaces import actions_for, codes_for
+from romdp.playing.encoders import actions_for, encoder_for
 from romdp.worlds.catalogue import WORLDS, load_world, make
 from romdp.worlds.wrappers import make_environment
 
@@ -203,7 +203,7 @@ class EnvironmentWorld:
         """Return the number of observations; what no agent could play is refused."""
         env = self.make(None, 0)
         actions_for(env.action_space)
-        size = codes_for(env.observation_space).size
+        size = encoder_for(env.observation_space).size
         env.close()
         return size
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.storage import check_output, write_atomic
 from romdp.core.text import count, one_line
+from romdp.logs.matching import Matcher
 from romdp.logs.model.files import names_column
 from romdp.logs.model.latent import LatentModel
-from romdp.logs.reading.columns import Columns, kind_of
-from romdp.logs.reading.names import Matcher, python_names, simple_names
-from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, Piece, Wanted
-from romdp.logs.reading.sources import open_source
-from romdp.logs.vectors import Observation, batch_vectors, check_columns, vector_columns
+from romdp.logs.reading.columns import Columns, Place, kind_of, names, split_name, vectors
+from romdp.logs.reading.names import simple_names
+from romdp.logs.reading.sources import BATCH_ROWS, Piece, open_source
 
 ADDED = ("hidden_state", "margin", "recommended_action")
 """The columns that are added: the state, how sure it is (log odds), and what to do."""
@@ -107,10 +106,10 @@ def apply_model(
         path = getattr(piece, "path", None)
         if path is not None and real.exists() and os.path.samefile(path, real):
             raise InvalidInputError(f"{out} is one of the files to read; write to another")
-    parts = column if model.decoder is None else vector_columns(data, column)
-    names = _checked(model, pieces, parts)
+    columns = Columns(split_name(column, pieces))
+    there = _checked(model, pieces, columns)
     unplaced = _Unplaced()
-    batches = _answers(model, pieces, parts, names, batch_rows, unplaced)
+    batches = _answers(model, pieces, columns, there, batch_rows, unplaced)
     n_rows = 0
 
     def write(file: IO[bytes]) -> None:
@@ -147,20 +146,28 @@ class _Unplaced:
             self.names.setdefault(names[code])
 
 
-def _checked(model: LatentModel, pieces: Sequence[Piece], column: Observation) -> list[str]:
+def _checked(model: LatentModel, pieces: Sequence[Piece], columns: Columns) -> list[str]:
     """Check the files before anything is written; return the columns, the same in all."""
     of_model = kind_of(names_column(model.observation_names).type)
-    first: list[str] | None = None
-    for piece in {piece.label: piece for piece in pieces}.values():
-        types = piece.types
-        kind = of_model
-        if model.decoder is not None:
-            check_columns([column] if isinstance(column, str) else column or (), types, piece.label)
-        else:
-            kind = Columns(str(column)).check(types, piece.label)[str(column)]
-        if not isinstance(piece, CsvPiece) and kind != of_model and of_model != "text":
+    there = list(pieces[0].types)
+    for piece in pieces:
+        types, read = piece.types, columns.check(piece)
+        vectors_there = columns.are_vectors(types)
+        kind = kind_of(read[columns.parts[0]])
+        if model.decoder is not None and not vectors_there:
+            # A single column of numbers may be vectors of one number each.
+            columns = Columns(columns.parts)
+            vectors_there = columns.are_vectors(types)
+        if vectors_there != (model.decoder is not None):
+            learned = "names" if vectors_there else "vectors"
             raise InvalidInputError(
-                f"column {column!r} of {piece.label} holds {kind} values, the model knows "
+                f"column {columns.shown!r} of {piece.label} holds "
+                f"{'vectors' if vectors_there else 'names'}, the model was learned from {learned}"
+            )
+        plain = model.decoder is None and len(columns.parts) == 1 and not piece.is_csv
+        if plain and kind != of_model and of_model != "text":
+            raise InvalidInputError(
+                f"column {columns.shown!r} of {piece.label} holds {kind} values, the model knows "
                 f"observations as {of_model} values; convert the column"
             )
         twice = [name for name, arrow_type in types.items() if arrow_type is None]
@@ -173,21 +180,19 @@ def _checked(model: LatentModel, pieces: Sequence[Piece], column: Observation) -
             raise InvalidInputError(
                 f"{piece.label} has a column {taken[0]!r} already; rename or drop it first"
             )
-        first = list(types) if first is None else first
-        if list(types) != first:
+        if list(types) != there:
             raise InvalidInputError(
                 f"the columns of {piece.label} are not those of {pieces[0].label}; apply the "
                 "model to each alone"
             )
-    assert first is not None
-    return first
+    return there
 
 
 def _answers(
     model: LatentModel,
     pieces: Sequence[Piece],
-    column: Observation,
-    names: list[str],
+    columns: Columns,
+    there: list[str],
     batch_rows: int,
     unplaced: _Unplaced,
 ) -> Iterator[Any]:
@@ -196,16 +201,10 @@ def _answers(
     schema: Any = None
     known = Matcher(model.observation_names)
     for piece in pieces:
-        as_text = isinstance(piece, CsvPiece)
         # Lines of a CSV file pass through as text, so that nothing in them changes.
-        named = (column,) if model.decoder is None and isinstance(column, str) else ()
-        wanted = Wanted(tuple(names), ()) if as_text else Wanted(named, (), others=tuple(names))
-        for batch in piece.batches(wanted, batch_rows):
-            rows = batch.select(names)
-            if model.decoder is not None:
-                answer = _decoded(model, rows, column, unplaced)
-            else:
-                answer = _answer(model, rows, str(column), known, unplaced)
+        types = piece.types_read(there, ())
+        for batch in piece.batches({name: types[name] for name in there}, batch_rows, coded=False):
+            answer = _answer(model, batch, columns.parts, known, unplaced)
             schema = answer.schema if schema is None else schema
             if answer.schema != schema:
                 try:
@@ -219,40 +218,34 @@ def _answers(
                 yield answer
 
 
-def _decoded(model: LatentModel, batch: Any, column: Observation, unplaced: _Unplaced) -> Any:
-    """Add the three columns to a batch of vectors; a row with a missing number gets none."""
-    assert model.decoder is not None
-    vectors = batch_vectors(batch, column)
-    complete = np.isfinite(vectors).all(axis=1)
-    states, margins = np.full(len(vectors), -1), np.full(len(vectors), np.nan)
+def _answer(
+    model: LatentModel, batch: Any, parts: Sequence[str], known: Matcher, unplaced: _Unplaced
+) -> Any:
+    """Add the three columns to a batch; a row whose observation is missing may get none."""
+    import pyarrow as pa
+
+    place = Place("the table", 0)
+    if model.decoder is None:
+        for part in parts:  # as plain text, or whatever it is, in the result too
+            array, at = batch.column(part), batch.schema.get_field_index(part)
+            if pa.types.is_dictionary(array.type):
+                batch = batch.set_column(at, part, simple_names(array, part).dictionary_decode())
+        found = names(batch, parts, place, "own")
+        texts = found.names()
+        numbers = np.array(known.find(texts), np.int64)[found.codes]
+        states = np.append(model.partition.labels, -1)[numbers]
+        margins = np.append(model.log_odds, np.nan)[numbers]
+        unplaced.add(found.codes[states < 0], texts)
+        return _extended(model, batch, states, margins)
+    shown = vectors(batch, parts, place)
+    complete = np.isfinite(shown).all(axis=1)
+    states, margins = np.full(len(shown), -1), np.full(len(shown), np.nan)
     if complete.any():
-        names, sure = model.decoder.decode(vectors[complete])
-        states[complete] = model.states_of(names.tolist())
+        codes, sure = model.decoder.decode(shown[complete])
+        states[complete] = model.states_of(codes.tolist())
         sure = np.clip(sure, 1e-9, 1 - 1e-9)
         margins[complete] = np.log(sure / (1 - sure))
     unplaced.add(np.zeros(int((~complete).sum()), np.int64), [None])
-    return _extended(model, batch, states, margins)
-
-
-def _answer(
-    model: LatentModel, batch: Any, column: str, known: Matcher, unplaced: _Unplaced
-) -> Any:
-    """Add the three columns to a batch."""
-    import pyarrow as pa
-
-    at = batch.schema.get_field_index(column)
-    array = batch.column(at)
-    if pa.types.is_dictionary(array.type):
-        array = simple_names(array, column).dictionary_decode()
-        batch = batch.set_column(at, column, array)
-    coded = simple_names(array, column).dictionary_encode()
-    names = python_names(coded.dictionary)
-    table = np.append(np.array(known.find(names), np.int64), -1)
-    codes = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-    found = table[codes]
-    states = np.append(model.partition.labels, -1)[found]
-    margins = np.append(model.log_odds, np.nan)[found]
-    unplaced.add(codes[states < 0], [*names, None])
     return _extended(model, batch, states, margins)
 
 

@@ -94,22 +94,20 @@ class Laws:
 
     Parameters
     ----------
-    counts, ends
-        See `romdp.logs.parting.part`.
+    counts
+        Counts of the observations.
     labels
         The group of every observation, -1 for none.
     other
         Laws of the same counts under another grouping, which know some of it already.
     """
 
-    def __init__(
-        self, counts: Counts, ends: Counts | None, labels: Ints, other: "Laws | None" = None
-    ) -> None:
+    def __init__(self, counts: Counts, labels: Ints, other: "Laws | None" = None) -> None:
         self.labels = labels
         self.n_groups = int(labels.max()) + 1
         self.seen = counts.visits.sum(axis=1)
         n_actions = counts.n_actions
-        moves, ended = moves_and_ends(counts, ends)
+        moves, ended = counts.matrix(), counts.ends.astype(np.float64)
         table = moves.tocoo()
         known = (labels[table.row // n_actions] >= 0) & (labels[table.col] >= 0)
         row, target, n = table.row[known], table.col[known], table.data[known].astype(np.float64)
@@ -284,14 +282,6 @@ def _read_rewards(counts: Counts) -> _Rewards:
     repeated = (n_tries - 1).clip(0).sum()
     noise = max(_CERTAIN, float(squares.sum() / max(1, repeated)))
     return _Rewards(compared, noise, float(np.var(means[n_tries > 0])))
-
-
-def moves_and_ends(counts: Counts, ends: Counts | None) -> tuple[Any, Floats]:
-    """Return the transitions without restarts as a sparse matrix, and the ends of every pair."""
-    moves = counts.matrix()
-    if ends is None:
-        return moves, np.zeros(counts.visits.shape)
-    return _sparse(moves - ends.matrix()), ends.visits.astype(np.float64)
 
 
 def _rows(which: Ints, n_actions: int) -> Ints:

@@ -35,10 +35,10 @@ from romdp.logs.model.evaluation import bias_after, clustered
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import behaviour
 from romdp.logs.parting import part
-from romdp.logs.reading.closing import LogCounts
-from romdp.logs.reading.columns import Columns
+from romdp.logs.reading.closing import LogRows
+from romdp.logs.reading.columns import Columns, split_name
 from romdp.logs.reading.counting import read_rows
-from romdp.logs.vectors import place_vectors
+from romdp.logs.reading.sources import open_source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -121,6 +121,7 @@ def evaluate(
     terminated: str | None = None,
     propensity: str | None = None,
     objective: str | float | None = None,
+    ends: str = "truncated",
     sort: bool = False,
     seed: Seed = 0,
     workers: int | None = None,
@@ -140,8 +141,8 @@ def evaluate(
     objective
         As for `romdp.fit`. For the average reward, the two kinds of importance sampling are about
         episodes as long as the log's.
-    sort
-        Sort the rows of each episode by ``order`` first.
+    ends, sort
+        As for `romdp.fit`.
     seed
         Draws the bootstrap samples and the worlds of the direct method.
     workers
@@ -178,22 +179,26 @@ def evaluate(
     (['direct', 'weighted importance sampling'], 8)
     """
     aim = None if objective is None else read_objective(objective)
-    if isinstance(policy, LatentModel) and policy.decoder is not None:
-        kept = (action, reward, episode, order, terminated, propensity)
-        roles = {str(name): name for name in kept if name is not None}
-        data, observation = place_vectors(data, observation, roles, policy.decoder)
-    names = Columns(str(observation), action, reward, episode, order, terminated, propensity)
-    log = read_rows(data, names, workers, sort=sort)
-    assert log.held_out is not None
-    assert log.reward_range is not None
-    chances = _policy_table(policy, log)
-    total = log.total
-    aim = aim or ("episodic" if terminated is not None and log.ends else "average")
-    states = _states(policy, log, seed)
-    low, high = log.reward_range
-    span = high - low if high > low else 1.0
-    held = log.held_out
+    pieces = open_source(data)
+    observation = split_name(observation, pieces)
+    names = Columns(observation, action, reward, episode, order, terminated, propensity)
+    rows = read_rows(pieces, names, ends=ends, sort=sort, workers=workers)
+    if rows.seen.vectors is not None:
+        if not isinstance(policy, LatentModel) or policy.decoder is None:
+            raise InvalidInputError(
+                "observations are vectors; evaluate a model that was learned from such vectors"
+            )
+        rows = rows.decoded(policy.decoder)
+    rows = rows.in_blocks()
+    held, total = rows.seen, Counts.from_trajectory(rows.seen)
     assert held.rewards is not None
+    assert rows.reward_range is not None
+    wanted = _policy_table(policy, rows)
+    tells_ends = terminated is not None or ends == "terminated"
+    aim = aim or ("episodic" if tells_ends and total.has_ends else "average")
+    states = _states(policy, rows, total, seed)
+    low, high = rows.reward_range
+    span = high - low if high > low else 1.0
     episodes = _Episodes(held, low + span * held.rewards, aim)
     found: list[Estimate] = []
     effective = 0.0
@@ -201,16 +206,16 @@ def evaluate(
         ("states", states),
         ("observations", Partition.singletons(total.n_observations)),
     ):
-        draws = Draws(total, log.ends, log.starts, partition, log.reward_range, aim, borrow=False)
+        draws = Draws(total, partition, rows.reward_range, aim, borrow=False)
         labels = partition.labels
-        grouped = _by_group(chances, total.visits.sum(axis=1), partition)
+        grouped = _by_group(wanted, total.visits.sum(axis=1), partition)
         world = draws.best_guess()
         acted = total.group(partition)
-        base = log.propensities
+        base = rows.propensities
         if base is None:
             base = behaviour(acted.visits, total.visits)
             base = base[labels[held.observations], held.actions]
-        ratio = chances[held.observations, held.actions] / base
+        ratio = wanted[held.observations, held.actions] / base
         s = labels[held.observations]
         weights = episodes.products(ratio)
         effective = episodes.effective(weights)
@@ -340,7 +345,7 @@ def _average_robust(
     weight = (law / np.maximum(share, 1e-300))[s] * ratio
     if not weight.any():
         return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
-    after = bias_after(states, held, bias, matrix @ bias)
+    after = bias_after(states, held, bias, matrix @ bias, float(world.starts @ bias))
     surprise = episodes.rewards - gain + after - bias[s]
     correction, error = clustered(surprise * weight, weight, episodes.whose)
     n = len(np.unique(episodes.whose[weight > 0]))
@@ -349,27 +354,26 @@ def _average_robust(
     return Estimate("doubly robust", on, value, value - reach, value + reach)
 
 
-def _by_group(chances: Floats, visits: Ints, partition: Partition) -> Floats:
+def _by_group(wanted: Floats, visits: Ints, partition: Partition) -> Floats:
     """Return the policy on groups: the mean over observations as often as they were seen."""
     labels = partition.labels
     placed = labels >= 0
     weight = np.maximum(visits, 1e-9)[placed, None]
-    total = np.zeros((partition.n_clusters, chances.shape[1]))
-    np.add.at(total, labels[placed], weight * chances[placed])
+    total = np.zeros((partition.n_clusters, wanted.shape[1]))
+    np.add.at(total, labels[placed], weight * wanted[placed])
     grouped: Floats = total / total.sum(axis=1, keepdims=True)
     return grouped
 
 
-def _states(policy: Any, log: LogCounts, seed: Seed) -> Partition:
+def _states(policy: Any, log: LogRows, total: Counts, seed: Seed) -> Partition:
     """Return the hidden states: those of the model, else those found in the log."""
     if isinstance(policy, LatentModel):
         return Partition(policy.states_of(log.observation_names))
-    found = Likelihood().fit(log.total, generator(seed, _GROUP)).partition
-    return part(log.total, log.ends, found)
+    return part(total, Likelihood().fit(total, generator(seed, _GROUP)).partition)
 
 
-def _policy_table(policy: Any, log: LogCounts) -> Floats:
-    """Return the chances of the log's actions for every observation of the log."""
+def _policy_table(policy: Any, log: LogRows) -> Floats:
+    """Return the probabilities of the log's actions for every observation of the log."""
     names, actions = log.observation_names, log.action_names
     if isinstance(policy, LatentModel):
         best, states = policy.safe_policy.argmax(axis=1), policy.states_of(names)

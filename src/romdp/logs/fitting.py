@@ -1,11 +1,11 @@
 """`fit`: from a log to the hidden states behind it, the MDP between them and its best policy."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,21 +20,24 @@ from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.encoding.decoder import StateDecoder
-from romdp.encoding.encoder import Encoder
 from romdp.exact.objectives import Objective
+from romdp.logs.decoding import find_decoder
+from romdp.logs.minari import is_minari, read_minari
 from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
 from romdp.logs.model.latent import LatentModel, build
 from romdp.logs.model.safety import judge
 from romdp.logs.parting import part
-from romdp.logs.reading.closing import LogCounts, split_trajectory
+from romdp.logs.reading.closing import LogCounts, LogRows
 from romdp.logs.reading.columns import Columns
-from romdp.logs.reading.counting import count_logs
+from romdp.logs.reading.counting import check_columns, count_logs, read_rows
+from romdp.logs.reading.forgotten import warn_of_forgotten
 from romdp.logs.reading.names import Floats
-from romdp.logs.reading.sources import is_minari, read_minari
+from romdp.logs.reading.sources import open_source
 from romdp.logs.reading.tallies import read_counts
-from romdp.logs.vectors import Observation, decode_log, holds_vectors
 from romdp.planning.confidence import Hoeffding
+
+if TYPE_CHECKING:
+    from romdp.encoding.encoder import Encoder
 
 _HOLDOUT, _GROUP, _REGROUP, _TEST, _ENCODE = range(5)  # streams of the seed
 _ALONE = " of transitions alone"
@@ -43,7 +46,7 @@ _VERSIONS = ("numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
 def fit(
     data: Any,
-    observation: Observation = None,
+    observation: str | Sequence[str] | None = None,
     action: str | None = None,
     reward: str | None = None,
     episode: str | None = None,
@@ -59,6 +62,7 @@ def fit(
     counts: bool = False,
     holdout: float = 0.2,
     ends: str = "truncated",
+    missing: str = "error",
     sort: bool = False,
     confidence: Hoeffding | None = None,
     delta: float = 0.05,
@@ -68,27 +72,29 @@ def fit(
     progress: Callable[[int], object] | None = None,
     client: Any = None,
     stage: Callable[[str], object] | None = None,
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
 ) -> LatentModel:
     """Find the hidden states behind logged decisions, the MDP between them and its best policy.
 
     Parameters
     ----------
     data
-        Where the log is: a Parquet, CSV or Arrow file, a folder or a glob of them, or a list; an
-        Arrow table, a pandas or polars frame, a mapping of columns; a `Trajectory`; a Minari
-        dataset with discrete observations.
+        Where the log is: a Parquet, CSV (separated by commas, semicolons or tabs), Arrow or
+        JSON-lines file, a folder or a glob of them, or a list; an Arrow table, a pandas or polars
+        frame, a mapping of columns; a `Trajectory`; a Minari dataset with
+        discrete observations.
     observation, action, reward
         Names of the columns: what was seen, what was then done, what that brought. Observations
         and actions may be text, whole numbers or any category, rewards any finite numbers.
         Several columns of numbers (a list of names) or one column of equally long lists (in a
-        mapping also a 2-D array) are vectors: an `Encoder` finds codes for them first.
+        mapping also a 2-D array) are vectors: an `Encoder` finds codes for them first. If text is
+        among several columns, they are one name together.
         Without ``action`` nobody could choose; without ``reward`` only the states are sought.
     episode
         The column that tells whose row it is. Rows of different episodes may be interleaved;
         those of one must be in order. None: all rows are one long episode.
     order
-        A column that must rise from row to row of an episode; None if there is none to check.
+        A column that must not fall from row to row of an episode; None if there is none to check.
     n_states
         The number of hidden states, if known. Otherwise the data choose it, and observations that
         were put together without being compared (no action was tried often enough in both) are
@@ -110,15 +116,16 @@ def fit(
         without them (where rewards are mostly zero and sometimes large, the states would only
         reflect who was lucky).
     terminated
-        The column that is true in the last row of an episode that ended for good. For the
-        average reward, its last step then leads to the start of the next episode. The last
-        step of the other episodes leads nowhere that is known. Without an ``episode`` column,
-        the row after such a row begins another episode. A `Trajectory` says itself which of its
-        episodes terminated.
+        The column that is true (or 1, or yes) in the last row of an episode that ended for good.
+        For the average reward, its last step then leads to where episodes start. The last step of
+        the other episodes leads nowhere that is known. Without an ``episode`` column, the row
+        after such a row begins another episode. A `Trajectory` says itself which of its episodes
+        terminated.
     objective
         What the safe policy and ``value_lower`` are about: ``"average"``, the reward per step;
         ``"episodic"``, the sum until the episode ends (kept finite by a discount of 0.999); or a
-        discount such as 0.99. None: episodic if some episode terminated, else average.
+        discount such as 0.99. None: episodic if the log tells that some episode terminated, else
+        average.
     propensity
         The column that holds the probability, in (0, 1], with which the action was chosen. None:
         the policy behind the log is estimated from how often it chose each action in each state.
@@ -130,11 +137,14 @@ def fit(
         Share of episodes set aside to judge the model (at most two million rows); the final
         model then learns from all of them.
     ends
-        What the last row of an episode led to: ``"truncated"``, it is unknown; ``"restart"``, the
-        start of another episode, if every episode ends for good. Not together with
-        ``terminated``.
+        What the last row of an episode means where no column says it: ``"truncated"``, what it
+        led to is unknown; ``"terminated"``, the episode ended for good; ``"restart"``, it did, and
+        rewards count per step (`objective` is then average by default). Its reward always counts.
+    missing
+        What a row without an observation is: ``"error"``, refused; ``"drop"``, left out, and the
+        episode is cut there; ``"own"``, an observation like others, called None.
     sort
-        Sort the rows of each episode by ``order`` first.
+        Sort the rows of each episode by ``order`` first; rows of equal ``order`` stay as they are.
     confidence, delta, rare
         See `LatentModel`; by default UCRL2's widths.
     workers
@@ -173,74 +183,65 @@ def fit(
     """
     clusterer, name = _clusterer(method, n_states, reward_law)
     whole_number(rare, "rare", 0)
+    whole_number(max_observations, "max_observations", 1)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
     if objective is not None:
         objective = read_objective(objective)
     if propensity is not None and action is None:
         raise InvalidInputError("propensity is the probability of an action; name the action, too")
+    tell = stage if stage is not None else lambda _: None
     word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
-    columns = decoder = None
+    columns, rows = None, None
     if is_minari(data):
         data = read_minari(data)
-    if not counts and holds_vectors(data, observation):
-        if stage is not None:
-            stage("encoding the vectors and grouping their codes")
-        roles = {
-            "action": action,
-            "reward": reward,
-            "episode": episode,
-            "order": order,
-            "terminated": terminated,
-            "propensity": propensity,
-        }
-        data, observation, decoder = decode_log(
-            data,
-            observation,
-            roles,
-            clusterer,
-            generator(seed, _ENCODE),
-            encoder=encoder or Encoder(seed=seed),
-            sort=sort,
-            ends=ends,
-        )
-        clusterer = Singletons()
+    named = (action, reward, episode, order, terminated, propensity)
     if counts:
-        named = (observation, action, reward, episode, order, terminated, propensity)
-        if any(name is not None for name in named):
+        if any(name is not None for name in (observation, *named)):
             raise InvalidInputError(
                 "a table of counts has columns of fixed names; leave observation, action, reward, "
                 "episode, order, terminated and propensity out"
             )
-        log = read_counts(data)
+        log = read_counts(data, ends)
     elif isinstance(data, Trajectory):
-        if data.n_observations > whole_number(max_observations, "max_observations", 1):
+        if data.vectors is None and data.n_observations > max_observations:
             raise InvalidInputError(
                 f"the trajectory has {data.n_observations:,} observations, more than "
                 f"{max_observations:,}. Number those that occur from 0 on without gaps, make them "
                 "coarser, or raise max_observations if so many are meant"
             )
-        log = split_trajectory(data, holdout=holdout, seed=word)
+        rows = LogRows.of_trajectory(data, ends)
     else:
-        if not isinstance(observation, str):
+        if observation is None:
             raise InvalidInputError(
                 "observation is missing: name the column that holds what was seen (on the command "
                 "line --observation COLUMN)"
             )
-        columns = Columns(observation, action, reward, episode, order, terminated, propensity)
-        log = count_logs(
-            data,
-            columns,
-            holdout=holdout,
-            ends=ends,
-            sort=sort,
-            seed=word,
-            workers=workers,
-            max_observations=max_observations,
-            progress=progress,
-            client=client,
-        )
-    _refuse_pointless(log, columns, n_states, decoder)
+        columns, pieces = Columns(observation, *named), open_source(data)
+        reading: dict[str, Any] = {"ends": ends, "missing": missing, "sort": sort}
+        reading |= {"workers": workers, "progress": progress}
+        warn_of_forgotten(pieces, columns)
+        if check_columns(pieces, columns):
+            rows = read_rows(pieces, columns, **reading)
+        else:
+            log = count_logs(
+                pieces,
+                columns,
+                holdout=holdout,
+                seed=word,
+                max_observations=max_observations,
+                client=client,
+                **reading,
+            )
+    if rows is not None:
+        if rows.seen.vectors is not None:
+            tell("encoding the vectors and grouping their codes")
+            rng = generator(seed, _ENCODE)
+            rows = rows.decoded(find_decoder(rows.seen, columns, clusterer, rng, encoder, seed))
+            clusterer = Singletons()
+        log = rows.count(holdout, seed=word)
+    _refuse_pointless(log, columns, n_states)
     tells_ends = counts or terminated is not None or isinstance(data, Trajectory)
+    tells_ends = ends == "terminated" or (tells_ends and ends == "truncated")
     model = fit_counts(
         log,
         clusterer,
@@ -249,7 +250,7 @@ def fit(
         confidence=confidence,
         delta=delta,
         rare=rare,
-        stage=stage,
+        stage=tell,
         part_states=n_states is None,
         objective=objective or _default_objective(log, tells_ends),
     )
@@ -258,16 +259,15 @@ def fit(
         "n_states": n_states,
         "holdout": holdout,
         "ends": ends,
+        "missing": missing,
         "reward_law": reward_law,
         "romdp": __version__,
         **{library: version(library) for library in _VERSIONS},
     }
-    return replace(
-        model,
-        columns={} if columns is None else asdict(columns),
-        settings=settings,
-        decoder=decoder,
-    )
+    if columns is None:
+        return replace(model, settings=settings)
+    names = {**asdict(columns), "observation": columns.shown}
+    return replace(model, columns=names, settings=settings)
 
 
 def fit_counts(
@@ -302,12 +302,11 @@ def fit_counts(
             if better > 2 * error:
                 clusterer, first, name = blind, other, name + _ALONE
         if part_states and first.n_clusters and not _reads_many_values(clusterer, log.counts):
-            first = part(log.counts, None, first)
+            first = part(log.counts, first)
         if first.n_clusters:
             tell("evaluating on the held-out episodes")
             held_out = evaluate(
                 log.counts,
-                _starts_of(log, first),
                 first,
                 log.held_out,
                 log.reward_range,
@@ -320,14 +319,12 @@ def fit_counts(
     if partition.n_clusters:
         if part_states and not _reads_many_values(clusterer, total):
             tell("parting states that the log does not compare")
-            finer = part(total, log.ends, partition)
+            finer = part(total, partition)
             certainty = np.where(_same_group(finer, partition), certainty, np.nan)
             partition = finer
         safety = partial(
             judge,
             total,
-            log.ends,
-            log.starts,
             partition,
             log.reward_range or (0.0, 0.0),
             objective,
@@ -338,7 +335,6 @@ def fit_counts(
     return build(
         partition,
         total,
-        log.starts,
         log_odds,
         certainty,
         observation_names=log.observation_names,
@@ -353,6 +349,7 @@ def fit_counts(
         n_episodes=log.n_episodes,
         objective=objective,
         safety=safety,
+        decoder=log.decoder,
     )
 
 
@@ -362,7 +359,7 @@ def _same_group(finer: Partition, partition: Partition) -> Any:
 
 
 def _default_objective(log: LogCounts, tells_ends: bool) -> str:
-    return "episodic" if tells_ends and log.ends is not None else "average"
+    return "episodic" if tells_ends and log.total.has_ends else "average"
 
 
 def read_objective(value: str | float) -> str | float:
@@ -389,13 +386,6 @@ def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:
         return None
     gaussian = read_reward_law(counts).name == "gaussian"
     return replace(clusterer, reward_law="none") if gaussian else None
-
-
-def _starts_of(log: LogCounts, partition: Partition) -> Any:
-    placed = partition.labels >= 0
-    return np.bincount(partition.labels[placed], log.starts[placed], partition.n_clusters).astype(
-        np.int64
-    )
 
 
 def _clusterer(
@@ -448,31 +438,29 @@ def _look_measured(log: LogCounts) -> bool:
     return bool((values != np.floor(values)).any())
 
 
-def _refuse_pointless(
-    log: LogCounts, columns: Columns | None, n_states: int | None, decoder: StateDecoder | None
-) -> None:
+def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | None) -> None:
     """Refuse a log from which nothing can be learned that the caller asked for.
 
     Vectors that tell nothing are one state, of which a warning was given already.
     """
-    if decoder is None and n_states is not None and n_states > len(log.observation_names):
+    if log.decoder is None and n_states is not None and n_states > len(log.observation_names):
         raise InvalidInputError(
             f"n_states is {n_states}, but there are only {len(log.observation_names)} different "
             "observations; there cannot be more hidden states"
         )
-    if decoder is None and len(log.observation_names) == 1:
+    if log.decoder is None and len(log.observation_names) == 1:
         raise InvalidInputError(
             f"there is only one observation, {log.observation_names[0]!r}, in "
             f"{log.n_rows:,} rows: nothing can be grouped"
         )
-    column = "the trajectory" if columns is None else f"column {columns.observation!r}"
+    column = "the trajectory" if columns is None else f"column {columns.shown!r}"
     refuse_unrepeated(log.total, column)
-    if decoder is None and columns is not None and _look_measured(log):
+    if log.decoder is None and columns is not None and _look_measured(log):
         warnings.warn(
             f"{column} holds {len(log.observation_names):,} different numbers in {log.n_rows:,} "
             "rows, each read as a name of its own; if it is a measurement, pass it as a vector of "
-            f"one number: observation=[{columns.observation!r}], or --observation "
-            f"{columns.observation}, with a comma",
+            f"one number: observation=[{columns.shown!r}], or --observation "
+            f"{columns.shown}, with a comma",
             UserWarning,
             stacklevel=3,
         )

@@ -37,13 +37,13 @@ _MOST_ROUNDS = 1_000
 _KIND_ROUNDS = 3  # in which each observation of a state takes the kind that fits it better
 
 
-def part(counts: Counts, ends: Counts | None, partition: Partition) -> Partition:
+def part(counts: Counts, partition: Partition) -> Partition:
     """Return the partition with states parted where nothing shows that they are one.
 
     Parameters
     ----------
-    counts, ends
-        Counts of the observations, and those of the steps that ended episodes; see `LogCounts`.
+    counts
+        Counts of the observations.
     partition
         Which observations were put together.
 
@@ -58,7 +58,7 @@ def part(counts: Counts, ends: Counts | None, partition: Partition) -> Partition
     """
     labels, laws = partition.labels.copy(), None
     for _ in range(_MOST_ROUNDS):
-        laws = Laws(counts, ends, labels, laws)
+        laws = Laws(counts, labels, laws)
         parted = _part_once(laws)
         if parted is None:
             parted = _part_by_habit(laws)
@@ -68,20 +68,18 @@ def part(counts: Counts, ends: Counts | None, partition: Partition) -> Partition
     return Partition(labels)
 
 
-def doubts(
-    counts: Counts, ends: Counts | None, partition: Partition, certainty: Floats | None = None
-) -> Floats:
+def doubts(counts: Counts, partition: Partition, certainty: Floats | None = None) -> Floats:
     """Return the probability of each observation that it is not in its hidden state.
 
     Parameters
     ----------
-    counts, ends, partition
+    counts, partition
         As for `part`.
     certainty
         The probability of the state as the clusterer sees it; the larger doubt counts.
     """
     labels = partition.labels
-    laws = Laws(counts, ends, labels)
+    laws = Laws(counts, labels)
     doubt = np.zeros(len(labels))
     placed = np.flatnonzero(labels >= 0)
     who = placed[partition.sizes[labels[placed]] > 1]

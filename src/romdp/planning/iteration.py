@@ -328,9 +328,9 @@ def by_arrival(
 def outcomes(counts: Counts, objective: Objective) -> Any:
     """Return what the steps of each pair led to, as the objective reads it.
 
-    The average reads the end of an episode as its restart. To the others it is the last column.
+    The average reads the end of an episode as the starts. To the others it is the last column.
     """
-    return counts.transitions if objective.is_average else counts.outcomes()
+    return counts.restarted() if objective.is_average else counts.outcomes()
 
 
 def precision_at(t: int, objective: Objective) -> float:

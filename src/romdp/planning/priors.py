@@ -66,8 +66,13 @@ class RewardPrior:
     relative: float = 0.0
 
     @classmethod
-    def learn(cls, counts: Counts, zero_reward: float = 0.0) -> "RewardPrior":
+    def learn(
+        cls, counts: Counts, zero_reward: float = 0.0, *, normal: bool = False
+    ) -> "RewardPrior":
         """Learn from the visits, sums and squares of all pairs.
+
+        ``normal``: rewards of 0 and 1 are no exception. The prior of an exception assumes more of
+        what was not seen yet, which is good for who explores.
 
         Examples
         --------
@@ -91,6 +96,7 @@ class RewardPrior:
         constant = alike and not noisy
         certain = not noisy and not constant and bool((n > 1.0).any())  # each pays what it paid
         binary = bool((np.abs(squares - sums) <= _ROUNDING * n).all()) and not certain
+        binary = binary and not normal
         if alike:
             scale = float(np.sqrt(inside.sum() / n.sum())) if noisy else abs(high - zero_reward)
         scale = scale if scale > 0.0 else 1.0
@@ -126,13 +132,7 @@ class RewardPrior:
 
     def _normal(self, counts: Counts) -> tuple[Floats, Floats]:
         """Return mean and variance of the mean reward of every pair."""
-        n = counts.visits.astype(np.float64)
-        inside = _within(np.maximum(n, 1.0), counts.reward_sums, counts.reward_squares)
-        noise = (inside + _OWN_NOISE * self.noise) / (np.maximum(n - 1.0, 0.0) + _OWN_NOISE)
-        # Rewards of a pair that never varied are certain, as far as those of other pairs are, and
-        # the more so the more often they did not.
-        steady = self.varying * noise / np.maximum(n, 1.0)
-        noise = np.where((n > 0.0) & (inside == 0.0), steady, noise)
+        n, noise = counts.visits.astype(np.float64), self._noise_of(counts)
         # Few pairs may pay much more than the others: those that do are taken at their word, unless
         # pairs that pay more are seen to do so now and then only.
         apart = counts.reward_sums / np.maximum(n, 1.0) - self.mean
@@ -140,6 +140,27 @@ class RewardPrior:
         doubt = (noise + self.relative * apart**2) / around  # in visits
         mean = (counts.reward_sums + doubt * self.mean) / (n + doubt)
         return mean, noise / (n + doubt)
+
+    def _noise_of(self, counts: Counts) -> Floats:
+        """Return the variance of the rewards of every pair around their mean."""
+        n = counts.visits.astype(np.float64)
+        inside = _within(np.maximum(n, 1.0), counts.reward_sums, counts.reward_squares)
+        noise = (inside + _OWN_NOISE * self.noise) / (np.maximum(n - 1.0, 0.0) + _OWN_NOISE)
+        # Rewards of a pair that never varied are certain, as far as those of other pairs are, and
+        # the more so the more often they did not.
+        steady = self.varying * noise / np.maximum(n, 1.0)
+        return np.where((n > 0.0) & (inside == 0.0), steady, noise)
+
+    def pay(self, counts: Counts, means: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw what every pair would have paid if these were the means: sums and squares.
+
+        Rewards that never varied would not have varied then.
+        """
+        n = np.maximum(counts.visits, 1.0)
+        inside = _within(n, counts.reward_sums, counts.reward_squares)
+        noise = np.where(inside > 0.0, self._noise_of(counts), 0.0)
+        sums = counts.visits * means + np.sqrt(noise * counts.visits) * rng.standard_normal(n.shape)
+        return sums, sums**2 / n + noise * (n - 1.0)
 
     def draw(
         self,

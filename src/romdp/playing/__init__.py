@@ -1,8 +1,19 @@
 """An agent in a world: compiled for a ROMDP, stepped for a Gymnasium environment."""
 
 from romdp.playing.online import Online
+from romdp.playing.places import first_seed
 from romdp.playing.player import Epoch, Playing, epochs, play
 from romdp.playing.policy import Policy, load_policy
 from romdp.playing.run import Run
 
-__all__ = ["Epoch", "Online", "Playing", "Policy", "Run", "epochs", "load_policy", "play"]
+__all__ = [
+    "Epoch",
+    "Online",
+    "Playing",
+    "Policy",
+    "Run",
+    "epochs",
+    "first_seed",
+    "load_policy",
+    "play",
+]

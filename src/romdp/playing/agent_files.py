@@ -24,7 +24,7 @@ def _kinds() -> dict[str, type]:
     return {name: getattr(romdp, name) for name in names} | {"Objective": Objective}
 
 
-def agent_to_dict(agent: Agent) -> dict[str, Any] | None:
+def agent_to_dict(agent: Any) -> dict[str, Any] | None:
     """Return plain data that `agent_from` reads; None for an agent with parts of others' making."""
     try:
         packed: dict[str, Any] = _pack(agent)

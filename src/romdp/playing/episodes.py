@@ -15,6 +15,7 @@ from romdp.core.stored import Stored
 
 if TYPE_CHECKING:
     from romdp.agents.agent import AgentState
+    from romdp.playing.encoders import ObservationEncoder
 
     Returns = np.recarray[Any, Any]
 
@@ -163,12 +164,12 @@ class Novelty:
     def __init__(self) -> None:
         self._due = _FIRST_LOOK
 
-    def look(self, state: "AgentState") -> None:
+    def look(self, state: "AgentState", encoder: "ObservationEncoder") -> None:
         """Look, if it is time, at the observations that were met."""
         if state.step < self._due:
             return
         self._due *= 2
-        if getattr(state, "is_in_the_dark", False):
+        if encoder.is_in_the_dark(state.step):
             self._warn(
                 f"No signal in the vectors of {state.step:,} steps: what followed an action, and "
                 "what it paid, did not depend on what was seen more than by chance. Actions are "
@@ -176,12 +177,8 @@ class Novelty:
                 "features"
             )
             return
-        recorder = state.recorder
-        if recorder.owners is not None:  # groups are counted, and they repeat
-            return
-        visits = recorder.visits.reshape(-1, recorder.n_actions)
-        met = int(visits.any(axis=1).sum())
-        if met >= _NEW_SHARE * state.step:
+        met = state.recorder.n_visited
+        if met is not None and met >= _NEW_SHARE * state.step:
             self._warn(
                 f"{met:,} different observations in {state.step:,} steps: they hardly ever repeat, "
                 "and nothing can be learned about what is seen once. Make observations coarser "
@@ -192,4 +189,4 @@ class Novelty:
 
     def _warn(self, text: str) -> None:
         self._due = 2**62
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warnings.warn(text, UserWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""An agent inside somebody's own loop."""
+"""An agent inside somebody's loop; `play` is such a loop too."""
 
 import os
 import threading
@@ -8,23 +8,25 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.agent import Agent
+from romdp.agents.agent import Agent, AgentLike, AgentState
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
-from romdp.core.randomness import Seed, seed_sequence
+from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.stored import Stored
-from romdp.core.validation import flag
+from romdp.core.validation import flag, whole_number
 from romdp.data.partition import Partition
+from romdp.data.trajectory import END, UNKNOWN
 from romdp.playing.agent_files import agent_from, agent_to_dict
+from romdp.playing.encoders import ObservationEncoder, actions_for, encoder_for, encoder_from
 from romdp.playing.episodes import Episodes, Novelty
+from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
 from romdp.playing.policy import Policy, policy_of
-from romdp.playing.spaces import actions_for, codes_for, codes_from
-from romdp.playing.stages import Range, checked_range, takes_any_reward, unit_reward, zero_reward
-from romdp.playing.vector_codes import VectorCodes
-from romdp.playing.vectors import VectorState, start_state
+from romdp.playing.rewards import range_for, unit_reward, zero_reward
+from romdp.playing.vector_encoder import VectorEncoder
 
-_KIND, _VERSION = "online agent", 3
+_KIND, _VERSION = "online agent", 4
+_EXPLORE = 12  # a stream of the seed
 _NONE = -1
 
 
@@ -50,11 +52,36 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Stream:
-    """Where one sequence of steps stands."""
+    """Where one sequence of steps stands.
 
-    observation: int = _NONE  # what `act` was last called with, until `observe`
+    Attributes
+    ----------
+    number
+        Which of the streams it is.
+    code, action
+        Of what `act` was last called with, and what it said; -1 if nothing waits for `observe`.
+    seen
+        The vector behind the code, if codes may change.
+    begins
+        Whether an episode begins with what is seen next.
+    kept
+        The number of the last step in the memory, -1 if there is none in this episode.
+    version
+        The version of the codes that ``code`` is one of.
+    """
+
+    number: int
+    code: int = _NONE
     action: int = _NONE
-    ended: tuple[int, int, float] | None = None  # a terminated step, until the restart
+    seen: Any = None
+    begins: bool = True
+    kept: int = -1
+    version: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether an action was chosen and not observed yet."""
+        return self.action != _NONE
 
 
 class Online:
@@ -84,6 +111,9 @@ class Online:
     reward_range
         The smallest and the largest reward. By default any rewards, if the agent learns what they
         can be as `LCPSRL` does; else [0, 1].
+    step_limit
+        The most steps that an episode can have, if there is a limit. `play` learns it from the
+        environment; an episodic agent looks as far ahead as this.
 
     Notes
     -----
@@ -108,25 +138,39 @@ class Online:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentLike,
         n_observations: Any,
         n_actions: Any,
         seed: Seed = 0,
         *,
         reward_range: tuple[float, float] | None = None,
+        step_limit: int | None = None,
     ) -> None:
         self._agent = agent
         self._seed = seed_sequence(seed)
         self._actions = actions_for(n_actions)
-        self._codes = codes_for(n_observations)
-        self._state = start_state(agent, self._codes, self._actions.size, self._seed)
-        self._range: Range = checked_range(reward_range)
-        if reward_range is None and takes_any_reward(agent):
-            self._range = None
-        self._state.expect_episodes(None, zero_reward(self._range))
+        self._range = range_for(agent, reward_range)
+        self._limit = None if step_limit is None else whole_number(step_limit, "step_limit", 1)
+        self._set_encoder(encoder_for(n_observations))
+        self._version = 0  # of the codes
         self._streams: dict[str | int | None, _Stream] = {}
         self._episodes, self._novelty = Episodes(), Novelty()
         self._turn = _Turn()
+        self._state: AgentState = agent.start(self._encoder.size, self._actions.size, self._seed)
+        self._plain = self._state.agent  # as it is where codes are no states
+        self._announce()
+
+    def _set_encoder(self, encoder: ObservationEncoder) -> None:
+        """Use an encoder; one that learns needs what was seen."""
+        self._encoder = encoder
+        self._learned = encoder if isinstance(encoder, VectorEncoder) else None
+        self._memory: Memory | None = None
+        if self._learned is not None:
+            self._memory = Memory(self._learned.n_features, self._learned.dtype)
+
+    def _announce(self) -> None:
+        """Tell the agent that episodes may end here."""
+        self._state.expect_episodes(self._limit, zero_reward(self._range))
 
     @property
     def n_steps(self) -> int:
@@ -142,8 +186,10 @@ class Online:
     def policy(self) -> Policy:
         """What to do by the mean of what was learned so far, without exploring."""
         with self._turn:
+            if self._learned is not None and self._memory is not None:
+                self._learned.find_examples(self._memory)
             scale = self._range or (0.0, 1.0)
-            return policy_of(self._state, self._codes, self._actions, self._agent.name, scale)
+            return policy_of(self._state, self._encoder, self._actions, self._agent.name, scale)
 
     @property
     def returns(self) -> "np.recarray[Any, Any]":
@@ -156,15 +202,58 @@ class Online:
         Asked twice for the same step of a stream, it answers for the last observation.
         """
         with self._turn:
-            place = self._stream(stream)
-            seen = self._codes.encode(observation)
-            self._restart(place, seen)
-            _, age = self._episodes.under_way(stream)
-            if self._state.must_think(seen, age):
-                self._state.think()
-            place.observation, place.action = seen, self._state.action(seen, age)
-            self._streams[stream] = place
-            return self._actions.decode(place.action)
+            if self._meet(observation, stream):
+                self._think()
+            return self._choose(stream)
+
+    def _meet(self, observation: Any, name: str | int | None) -> bool:
+        """Take in what is seen; says whether the agent must think before it acts."""
+        place = self._stream(name)
+        seen = self._encoder.read(observation)
+        self._streams[name] = place
+        _, age = self._episodes.under_way(name)
+        if self._memory is not None:
+            if not place.waits:
+                before = -1 if place.begins else place.kept
+                place.kept = self._memory.see(seen, place.number, age, before)
+            else:  # asked again
+                self._memory.vectors[self._memory.row(place.kept)] = seen
+            self._reconsider()
+        place.seen, place.version = seen if self._learned is not None else None, self._version
+        place.code = self._encoder.code(seen, age)
+        if place.code == UNKNOWN:
+            return not self._state.epoch
+        if place.begins:
+            self._state.begin(place.code)
+        place.begins = False
+        return self._state.must_think(place.code, age)
+
+    def _think(self) -> None:
+        """Begin an epoch."""
+        if self._learned is not None and not self._learned.known:
+            self._state.idle()
+        else:
+            self._state.think()
+
+    def _choose(self, name: str | int | None) -> Any:
+        """Choose an action for what was met last."""
+        place, (_, age) = self._streams[name], self._episodes.under_way(name)
+        if place.code == UNKNOWN:  # anything
+            rng = generator(self._seed, _EXPLORE, self._state.step, place.number)
+            place.action = int(rng.integers(self._actions.size))
+        else:
+            place.action = self._state.action(place.code, age)
+        return self._actions.decode(place.action)
+
+    def _reconsider(self) -> None:
+        """Change codes if it is time, and count all that is kept again."""
+        encoder, memory, n_actions = self._learned, self._memory, self._actions.size
+        if encoder is None or memory is None:
+            return
+        if encoder.reconsider(memory, self._state.step, n_actions, self._seed):
+            self._version += 1
+            self._state.agent = _suited(self._plain, encoder)
+            self._state.recount(encoder.recode(memory, n_actions))
 
     def observe(
         self,
@@ -185,8 +274,8 @@ class Online:
         next_observation
             What is seen now; needed unless the episode has ended.
         terminated
-            The episode is over and a new one begins with what `act` (or `reset`) is called with
-            next. Under the average objective the step counts as leading there.
+            The episode is over and a new one begins with what `act` is called with next. Under the
+            average objective the step counts as leading to where episodes begin.
         truncated
             The episode was cut: the step counts its reward and no transition.
         action
@@ -207,88 +296,92 @@ class Online:
         stream: str | int | None,
     ) -> None:
         place = self._stream(stream)
-        if place.observation == _NONE:
+        if not place.waits:
             where = "" if stream is None else f" of stream {stream!r}"
             raise MisuseError(
                 f"observe(){where} belongs to no act(): call act(observation) first. Where several "
                 "sequences of steps go on at once, name them: act(..., stream=name) and "
                 "observe(..., stream=name)"
             )
-        flag(terminated, "terminated")
-        flag(truncated, "truncated")
+        # Everything is checked before anything is learned.
+        ended, cut = flag(terminated, "terminated"), flag(truncated, "truncated")
         unit = unit_reward(reward, self._range, self._state.step)
         taken = place.action if action is None else self._actions.encode(action)
-        following = _NONE
+        following = None
         if next_observation is not None:
-            following = self._codes.encode(next_observation)
-        elif not (terminated or truncated):
+            following = self._encoder.read(next_observation)
+        elif not (ended or cut):
             raise InvalidInputError(
                 "next_observation is missing; only a terminated or truncated step has none"
             )
-        if terminated:
-            place.ended = (place.observation, taken, unit)
-        elif truncated:
-            self._state.learn(place.observation, taken, unit, following, truncated=True)
+        _, age = self._episodes.under_way(stream)
+        if place.version != self._version:
+            place.code = self._encoder.code(place.seen, age)
+        if self._memory is not None:
+            over = ENDED if ended else CUT if cut else GOES_ON
+            self._memory.finish(place.kept, taken, unit, over)
+        if place.code == UNKNOWN:
+            self._state.wait()
         else:
-            self._state.learn(place.observation, taken, unit, following)
-        counted = self._state.step + terminated  # a terminated step is counted at the restart
-        self._episodes.count(float(reward), counted, terminated or truncated, stream)
-        self._novelty.look(self._state)
-        place.observation = _NONE
+            if self._learned is not None:
+                self._learned.join(place.seen)
+            target = END if ended else UNKNOWN
+            if not (ended or cut):
+                target = self._encoder.code(following, age + 1)
+            self._state.learn(place.code, taken, unit, target)
+        over = ended or cut
+        self._episodes.count(float(reward), self._state.step, over, stream)
+        self._novelty.look(self._state, self._encoder)
+        place.action, place.begins = _NONE, over
 
     def reset(self, observation: Any = None, *, stream: str | int | None = None) -> None:
-        """Say that the environment was restarted.
+        """Say that the environment was restarted: the next `act` begins an episode.
 
-        An action that was chosen and not observed is forgotten. With the ``observation`` that
-        the restart shows, a terminated step before it is counted at once; else by `act`.
+        An action that was chosen and not observed is forgotten. The ``observation`` that the
+        restart shows may be passed and is checked; `act` takes it in.
         """
         with self._turn:
             place = self._stream(stream)
-            seen = None if observation is None else self._codes.encode(observation)
-            place.observation = _NONE
+            if observation is not None:
+                self._encoder.read(observation)
+            self._streams[stream] = place
+            place.action, place.begins = _NONE, True
             self._episodes.begin(stream)
-            if seen is not None:
-                self._restart(place, seen)
 
     def _stream(self, name: str | int | None) -> _Stream:
         if not isinstance(name, str | int | None):
             raise InvalidInputError(f"stream is {name!r}; name it by a text or a whole number")
-        return self._streams.get(name) or _Stream()
-
-    def _restart(self, place: _Stream, seen: int) -> None:
-        if place.ended is not None:
-            observation, action, reward = place.ended
-            self._state.learn(observation, action, reward, seen, terminated=True)
-            place.ended = None
+        return self._streams.get(name) or _Stream(len(self._streams))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent's state, whole or not at all, with a description of the agent."""
         with self._turn:
             streams = list(self._streams.values())
-            ended = [place.ended or (_NONE, _NONE, 0.0) for place in streams]
             sums = [self._episodes.under_way(name) for name in self._streams]
             facts = {
                 "agent": fingerprint(self._agent),
                 "description": agent_to_dict(self._agent),
-                "observations": self._codes.to_dict(),
+                "observations": self._encoder.to_dict(),
                 "actions": self._actions.to_dict(),
                 "streams": list(self._streams),
                 "seed": describe([self._seed.entropy, list(self._seed.spawn_key)]),
                 "reward_range": list(self._range or (0.0, 0.0)),  # equal: any reward
+                "step_limit": self._limit or 0,
             }
             arrays = {
-                **{f"agent_{name}": array for name, array in self._state.arrays().items()},
-                **{f"episode_{name}": array for name, array in self._episodes.arrays().items()},
-                "chosen": _rows([(place.observation, place.action) for place in streams]),
-                "ended": _rows([row[:2] for row in ended]),
-                "ended_reward": np.array([row[2] for row in ended], np.float64),
+                **_under("agent", self._state.arrays()),
+                **_under("encoder", self._encoder.arrays()),
+                **_under("episode", self._episodes.arrays()),
+                "places": _rows([(p.code, p.action, p.begins, p.kept) for p in streams]),
                 "under_way_return": np.array([total for total, _ in sums], np.float64),
                 "under_way_length": np.array([length for _, length in sums], np.int64),
             }
+            if self._memory is not None:
+                arrays |= self._memory.arrays()
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], agent: Agent | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], agent: AgentLike | None = None) -> Self:
         """Go on from a saved state.
 
         Parameters
@@ -311,64 +404,80 @@ class Online:
             return cls._restored(agent, facts, Stored(arrays, "the saved agent"))
 
     @classmethod
-    def _restored(cls, agent: Agent, facts: dict[str, Any], stored: Stored) -> Self:
+    def _restored(cls, agent: AgentLike, facts: dict[str, Any], stored: Stored) -> Self:
         entropy, spawn_key = facts["seed"]
         seed_sequence(entropy)  # refuses what is no seed
         seed = np.random.SeedSequence(entropy, spawn_key=tuple(spawn_key))
-        codes = codes_from(facts["observations"], "observation")
-        actions = codes_from(facts["actions"], "action")
+        encoder = encoder_from(facts["observations"], "observation")
+        actions = encoder_from(facts["actions"], "action")
         low, high = facts["reward_range"]
-        n_observations, n_actions = codes.size, actions.size
+        sizes = encoder.size, actions.size
         saved = stored.part("agent_")
-        if "labels" in saved and saved["labels"].shape != (n_observations,):
-            stored.refuse(f"there are no {n_observations} labels")  # before memory is taken
-        given = None if low == high else (low, high)
-        online = cls(agent, n_observations, n_actions, seed, reward_range=given)
-        online._codes, online._actions = codes, actions
-        fresh = online._state  # an agent may have a state of its own kind
-        if isinstance(codes, VectorCodes):
-            online._state = VectorState.restored(agent, codes, n_actions, seed, saved)
-            n_observations = codes.memory.n_met  # observations are tickets
-        else:
-            kind = type(fresh)
-            online._state = kind.from_arrays(fresh.agent, n_observations, n_actions, seed, saved)
-        online._state.expect_episodes(None, zero_reward(online._range))
-        step = online._state.step + len(facts["streams"])  # terminated steps are counted later
-        online._episodes = Episodes.from_arrays(stored.part("episode_"), step)
-        online._restore_streams(facts["streams"], stored, n_observations, n_actions)
+        if "labels" in saved and saved["labels"].shape != sizes[:1]:
+            stored.refuse(f"there are no {sizes[0]} labels")  # before memory is taken
+        online = cls(
+            agent,
+            *sizes,
+            seed,
+            reward_range=None if low == high else (low, high),
+            step_limit=facts["step_limit"] or None,
+        )
+        online._actions = actions
+        online._set_encoder(encoder)
+        encoder.restore(stored.part("encoder_"))
+        if online._memory is not None:
+            online._memory.restore(stored, actions.size)
+        kind = type(online._state)  # an agent may have a state of its own kind
+        suited = _suited(online._plain, encoder)
+        online._state = kind.from_arrays(suited, *sizes, seed, saved)
+        online._announce()
+        online._episodes = Episodes.from_arrays(stored.part("episode_"), online._state.step)
+        online._restore_streams(facts["streams"], stored)
         stored.finish()
         return online
 
-    def _restore_streams(
-        self, names: list[Any], stored: Stored, n_observations: int, n_actions: int
-    ) -> None:
-        shape = (len(names), 2)
-        most = max(n_observations, n_actions)
-        chosen = stored.whole("chosen", shape, _NONE, most).tolist()
-        ended = stored.whole("ended", shape, _NONE, most).tolist()
-        rewards = stored.real("ended_reward", shape[:1]).tolist()
-        totals = stored.real("under_way_return", shape[:1]).tolist()
-        lengths = stored.whole("under_way_length", shape[:1], 0).tolist()
-        for i, name in enumerate(names):
-            (observation, action), (last, taken) = chosen[i], ended[i]
+    def _restore_streams(self, names: list[Any], stored: Stored) -> None:
+        places = stored.whole("places", (len(names), 4), _NONE)
+        totals = stored.real("under_way_return", (len(names),)).tolist()
+        lengths = stored.whole("under_way_length", (len(names),), 0).tolist()
+        if (places < _NONE).any() or (places >= self._limits()).any():
+            stored.refuse("a stream is at an observation or an action that does not exist")
+        for i, (name, place) in enumerate(zip(names, places.tolist(), strict=True)):
             if not isinstance(name, str | int | None) or name in self._streams:
                 stored.refuse("its streams have impossible names")
-            if max(observation, last) >= n_observations:
-                stored.refuse(f"it was at an observation beyond {n_observations}")
-            if max(action, taken) >= n_actions or (taken == _NONE) != (last == _NONE):
-                stored.refuse(f"it has chosen an action that is none of {n_actions}")
-            strange = self._range is not None and not 0.0 <= rewards[i] <= 1.0
-            if strange or (observation != _NONE and action == _NONE):
-                stored.refuse("what it has chosen and what came of it do not fit together")
-            before = None if last == _NONE else (last, taken, rewards[i])
-            self._streams[name] = _Stream(observation, action, before)
+            code, action, begins, kept = place
+            stream = _Stream(i, code, action, begins=begins > 0, kept=kept)
+            if self._memory is not None and stream.waits:
+                row = self._memory.row(kept)
+                if row < 0:
+                    stored.refuse("a stream waits at a vector that is not in the memory")
+                stream.seen = self._memory.vectors[row]
+            elif stream.waits and code < 0:
+                stored.refuse("what a stream has chosen belongs to no observation")
+            self._streams[name] = stream
             self._episodes.begin(name, totals[i], lengths[i])
+
+    def _limits(self) -> NDArray[np.int64]:
+        """Return what the columns of the places must be below."""
+        met = 1 if self._memory is None else self._memory.n_met
+        return np.array([self._encoder.size, self._actions.size, 2, max(met, 1)])
 
     def __repr__(self) -> str:
         return (
             f"Online(agent={self._agent.name!r}, n_steps={self.n_steps}, "
             f"n_clusters={self.partition.n_clusters})"
         )
+
+
+def _suited(agent: Any, encoder: ObservationEncoder) -> Any:
+    """Return the agent as it is where codes may be states already."""
+    told = isinstance(encoder, VectorEncoder) and encoder.tells_states
+    return agent.on_states() if told and isinstance(agent, Agent) else agent
+
+
+def _under(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Name arrays by the part that they belong to."""
+    return {f"{part}_{name}": array for name, array in arrays.items()}
 
 
 def _described(facts: dict[str, Any]) -> Agent:
@@ -380,5 +489,5 @@ def _described(facts: dict[str, Any]) -> Agent:
     return agent_from(facts["description"])
 
 
-def _rows(pairs: list[Any]) -> NDArray[np.int64]:
-    return np.array(pairs, np.int64).reshape(-1, 2)
+def _rows(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:
+    return np.array(rows, np.int64).reshape(len(rows), 4)

@@ -1,5 +1,6 @@
 """An agent in a world: epoch by epoch, with figures, checkpoints and progress."""
 
+import contextlib
 import json
 import os
 import sys
@@ -9,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from romdp.agents.agent import Agent, AgentState, require_agent
+from romdp.agents.agent import AgentLike, AgentState, require_agent
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.core.html import in_notebook
@@ -19,10 +20,8 @@ from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint
 from romdp.playing.history import EpochRow, Figure, History, figure
-from romdp.playing.policy import Policy, policy_of
+from romdp.playing.places import place_for
 from romdp.playing.run import Run
-from romdp.playing.stages import stage_for
-from romdp.playing.vectors import start_state
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Playing:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentLike,
         world: Any,
         steps: int,
         seed: Seed = 0,
@@ -81,44 +80,44 @@ class Playing:
         require_agent(agent)
         self.steps = whole_number(steps, "steps", 1)
         self._agent, self._seed = agent, seed_sequence(seed)
-        self._stage = stage_for(world, self._seed, reward_range)
-        self.state: AgentState = start_state(
-            agent, self._stage.observations, self._stage.actions.size, self._seed
-        )
-        self._stage.announce(self.state)
+        self._place = place_for(agent, world, self._seed, reward_range)
+        self._place.state.total_steps = self.steps
         self._history = History(self.steps)
         identity = {} if checkpoint is None else self._identity()
         self._checkpoint = Checkpoint(checkpoint, checkpoint_seconds, identity)
         if checkpoint is not None:
-            self._stage.arrays()  # refuses at once where the place cannot be saved
+            self._place.arrays()  # refuses at once where the place cannot be saved
             self._load()
 
+    @property
+    def state(self) -> AgentState:
+        """The life of the agent."""
+        return self._place.state
+
     def __iter__(self) -> Generator[Epoch, None, None]:
-        state, history = self.state, self._history
+        place, history = self._place, self._history
         with self._checkpoint.lock():
-            while state.step < self.steps:
-                if self._epoch_is_over():
-                    if state.epoch:
+            while place.state.step < self.steps:
+                if place.must_think():
+                    if place.state.epoch:
                         history.epochs.append(self._epoch_row())
-                    state.think()
-                    history.note_grouping(state.epoch, state.partition)
-                while state.step < self.steps and not self._epoch_is_over():
-                    self._stage.advance(state, history.due - state.step)
-                    if state.step == history.due:
+                    place.think()
+                    history.note_grouping(place.state.epoch, place.state.partition)
+                while place.state.step < self.steps and not place.must_think():
+                    place.advance(history.due - place.state.step)
+                    if place.state.step == history.due:
                         history.note(self._figure())
+                        if place.state.learns_by_step and place.state.step < self.steps:
+                            yield self._epoch(finished=False)
                     if self._checkpoint.is_due:
                         self._checkpoint.save(self._arrays)
-                if self._epoch_is_over() or state.step >= self.steps:
-                    yield self._epoch()
+                yield self._epoch(finished=place.must_think())
             self._checkpoint.save(self._arrays)
-
-    def _epoch_is_over(self) -> bool:
-        return self.state.must_think(self._stage.observation)
 
     def _figure(self) -> Figure:
         """Return the figures of this step; exact sums, wherever a run was cut."""
-        stage = self._stage
-        return figure(self.state.step, stage.gain, stage.reward, stage.expected_reward)
+        place = self._place
+        return figure(self.state.step, place.gain, place.reward, place.expected_reward)
 
     def _epoch_row(self) -> EpochRow:
         state = self.state
@@ -126,7 +125,7 @@ class Playing:
         n_clusters = state.partition.n_clusters
         return EpochRow(state.epoch_start, length, n_clusters, state.gain, state.sweeps)
 
-    def _epoch(self) -> Epoch:
+    def _epoch(self, finished: bool) -> Epoch:
         _, reward, regret, pseudo_regret = self._figure()
         return Epoch(
             **self._epoch_row()._asdict(),
@@ -135,7 +134,7 @@ class Playing:
             reward=reward,
             regret=regret,
             pseudo_regret=pseudo_regret,
-            finished=self._epoch_is_over(),
+            finished=finished,
         )
 
     @property
@@ -149,16 +148,9 @@ class Playing:
             self.state.partition,
             self._agent.name,
             seed,
-            self._stage.episodes,
-            self._policy,
+            self._place.episodes,
+            self._place.policy,
             self.state.objective,
-        )
-
-    @property
-    def _policy(self) -> Policy:
-        stage = self._stage
-        return policy_of(
-            self.state, stage.observations, stage.actions, self._agent.name, stage.reward_range
         )
 
     def _identity(self) -> dict[str, str]:
@@ -166,7 +158,7 @@ class Playing:
         seed = [self._seed.entropy, list(self._seed.spawn_key)]
         return {
             "agent": fingerprint(self._agent),
-            "world": fingerprint(self._stage.describe()),
+            "world": fingerprint(self._place.describe()),
             "seed": json.dumps(describe(seed)),
         }
 
@@ -176,7 +168,7 @@ class Playing:
             f"{part}_{name}": array
             for part, arrays in (
                 ("agent", self.state.arrays()),
-                ("stage", self._stage.arrays()),
+                ("place", self._place.arrays()),
                 ("history", self._history.arrays()),
             )
             for name, array in arrays.items()
@@ -188,17 +180,17 @@ class Playing:
         if arrays is None:
             return
         stored = Stored(arrays, "the checkpoint")
-        agent, stage, history = (stored.part(f"{name}_") for name in ("agent", "stage", "history"))
-        sizes = self._stage.observations.size, self._stage.actions.size
+        agent, place, history = (stored.part(f"{name}_") for name in ("agent", "place", "history"))
+        recorder = self.state.recorder
+        sizes = recorder.n_observations, recorder.n_actions
         kind = type(self.state)  # an agent may have a state of its own kind
         try:
             stored.finish()
             state = kind.from_arrays(self.state.agent, *sizes, self._seed, agent)
-            self._stage.restore(stage)
+            self._place.restore(place, state)
             self._history.restore(history, state.step, state.epoch, state.partition)
         except (ROMDPError, LookupError, TypeError, ValueError, MemoryError) as error:
             raise self._checkpoint.damaged(error) from error
-        self.state = state
         if state.step > self.steps:
             raise InvalidInputError(
                 f"{self._checkpoint.path} has already played {state.step} steps, more than "
@@ -207,7 +199,7 @@ class Playing:
 
 
 def epochs(
-    agent: Agent,
+    agent: AgentLike,
     world: Any,
     steps: int,
     seed: Seed = 0,
@@ -240,7 +232,7 @@ def epochs(
 
 
 def play(
-    agent: Agent,
+    agent: AgentLike,
     world: Any,
     steps: int,
     seed: Seed = 0,
@@ -259,8 +251,7 @@ def play(
         An `Agent`, such as ``romdp.UCRL2()``. It is not changed: one agent can play many times.
     world
         A `ROMDP` or `MDP` (compiled), or a Gymnasium environment with enumerable actions, whose
-        observations are enumerable, vectors or pictures (stepped; a terminated step
-        leads to the restart's observation, a truncated one counts no transition).
+        observations are enumerable, vectors or pictures (stepped, by a loop over `Online`).
     steps
         How many actions are taken, in all.
     seed
@@ -276,13 +267,14 @@ def play(
         For Gymnasium environments: the smallest and the largest reward. By default any rewards, if
         the agent learns what they can be as `LCPSRL` does; else [0, 1].
     callback
-        Called with each `Epoch` as it ends.
+        Called with each `Epoch` as it ends; if it returns False, so does the run.
     progress
         Whether to show a progress bar; by default only on a terminal and in a notebook.
 
     Returns
     -------
     Run
+        If an exception ends it, or Ctrl-C, the run so far is the error's attribute ``run``.
 
     Examples
     --------
@@ -313,6 +305,13 @@ def play(
 
 
 def _drain(playing: Playing, listeners: list[Callable[[Epoch], object]]) -> None:
-    for epoch in playing:
-        for listener in listeners:
-            listener(epoch)
+    """Play to the end, or until a listener says that it is enough."""
+    try:
+        for epoch in playing:
+            answers = [listener(epoch) for listener in listeners]
+            if any(answer is False for answer in answers):
+                break
+    except BaseException as error:
+        with contextlib.suppress(Exception):
+            error.run = playing.run  # type: ignore[attr-defined]
+        raise

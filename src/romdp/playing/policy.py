@@ -12,7 +12,7 @@ from romdp.core.html import html_table
 from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.stored import Stored
 from romdp.core.validation import freeze, whole_number
-from romdp.playing.spaces import Codes, Numbering, Numbers, codes_from
+from romdp.playing.encoders import Numbering, Numbers, ObservationEncoder, encoder_from
 
 _KIND, _VERSION = "policy", 1
 _MOST_ACTIONS = 20  # in a notebook
@@ -66,7 +66,7 @@ class Policy:
     default: int
     agent: str
     objective: str
-    _observations: Codes = field(repr=False)
+    _observations: ObservationEncoder = field(repr=False)
     _actions: Numbering | Numbers = field(repr=False)
     stages: NDArray[np.int64] = field(
         default_factory=lambda: np.empty((0, 0), np.int64), repr=False
@@ -89,14 +89,12 @@ class Policy:
     @property
     def depends_on_step(self) -> bool:
         """Whether what is best depends on the step of the episode, so that `act` needs it."""
-        return self.stages.size > 0 or self._observations.depend_on_step
+        return self.stages.size > 0 or self._observations.depends_on_step
 
     @property
     def reads_vectors(self) -> bool:
         """Whether observations are vectors or pictures, so that codes stand for many of them."""
-        from romdp.playing.vector_codes import VectorCodes
-
-        return isinstance(self._observations, VectorCodes)
+        return self._observations.learns
 
     def probabilities(self, observation: Any, step: int = 0) -> NDArray[np.float64]:
         """Return the probability of each action, by its number: one of them has it all."""
@@ -165,9 +163,9 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     arrays, facts = read_arrays(path, _KIND, _VERSION)
     stored = Stored(arrays, "the policy")
     with reading(path):
-        observations = codes_from(facts["observations"], "observation")
+        observations = encoder_from(facts["observations"], "observation")
         observations.restore(stored.part("codes_"))
-        actions = codes_from(facts["actions"], "action")
+        actions = encoder_from(facts["actions"], "action")
         most = actions.size - 1
         table = stored.whole("table", (observations.size,), 0, most)
         values = stored.take("values", (observations.size,), np.float64)
@@ -192,7 +190,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 def policy_of(
     state: AgentState,
-    observations: Codes,
+    observations: ObservationEncoder,
     actions: Numbering | Numbers,
     agent: str,
     reward_range: tuple[float, float] = (0.0, 1.0),

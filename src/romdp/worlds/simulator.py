@@ -1,6 +1,6 @@
 """The compiled simulator: a ROMDP stepped at machine speed, from a seed, stoppable anywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -221,6 +221,33 @@ def _walk(
     place[0], place[1] = x, y
 
 
+@kernel
+def _step(
+    tables: Tables,
+    state: NDArray[np.uint64],
+    place: NDArray[np.int64],
+    taken: NDArray[np.int64],
+    collected: NDArray[np.float64],
+    action: int,
+) -> float:
+    """Take one action, with the draws that `_run` makes; returns the reward."""
+    move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
+    n_states, n_actions = mean.shape
+    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+    pair = place[0] * n_actions + action
+    reward, s0, s1, s2, s3 = draw_reward(law, mean[place[0], action], s0, s1, s2, s3)
+    word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+    x = pick(move_keep, move_alias, pair * n_states, n_states, word)
+    word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
+    first = start[x]
+    y = member[first + pick(emit_keep, emit_alias, first, start[x + 1] - first, word)]
+    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    place[0], place[1] = x, y
+    taken[pair] += 1
+    collected[0] += reward
+    return reward
+
+
 class Simulator:
     """A world in motion: tables, the generator's state, and where it stands.
 
@@ -335,6 +362,21 @@ class Simulator:
             done += more
         budget.use_steps(done, ended=status == STOPPED)
         return done, budget.steps <= 0
+
+    def step(self, action: int) -> float:
+        """Take one action and return its reward; `run` makes the same draws, and is compiled."""
+        chosen = whole_number(action, "action", 0, self.world.n_actions - 1)
+        return float(self.let(_step, chosen))
+
+    def let(self, loop: Callable[..., Any], *arguments: Any) -> Any:
+        """Let a compiled loop of somebody else's step the world.
+
+        It is called with the tables, the generator's four words, the pair (hidden state,
+        observation), how often each action was taken in each hidden state (flat) and the reward
+        collected so far, which it must update, and then with the ``arguments``.
+        """
+        world = self._tables, self._state, self._place, self._taken, self._collected
+        return loop(*world, *arguments)
 
     def trajectory(self, policy: ArrayLike | str, steps: int) -> Trajectory:
         """Follow a policy for some steps and return all that was seen; see `simulate`."""

@@ -179,7 +179,7 @@ class Likelihood:
             inner = replace(evidence, counts=counts.restrict(met))
             found = self.regroup(inner, Partition(previous.labels[met]), rng)
             return found.among(met, counts.n_observations)
-        if counts.ends is not None:
+        if counts.has_ends:
             inner = replace(evidence, counts=_with_end(counts))
             start = Partition(np.append(previous.labels, previous.n_clusters))
             return _without_end(self._one_more().regroup(inner, start, rng))
@@ -222,10 +222,10 @@ class Likelihood:
         """
         if start is not None:
             _check_start(start, counts)
-        if counts.ends is not None:
+        if counts.has_ends:
             labels = None if start is None else np.append(start.labels, start.n_clusters)
             known = None if labels is None else Partition(labels)
-            fit = self._one_more().fit(_with_end(counts), rng, known)
+            fit = self._one_more()._fit(_with_end(counts), rng, known, has_end=True)
             partition = _without_end(fit.partition)
             return replace(
                 fit,
@@ -234,6 +234,16 @@ class Likelihood:
                 log_odds=freeze(fit.log_odds[:-1].copy()),
                 certainty=freeze(fit.certainty[:-1].copy()),
             )
+        return self._fit(counts, rng, start)
+
+    def _fit(
+        self,
+        counts: Counts,
+        rng: np.random.Generator,
+        start: Partition | None,
+        has_end: bool = False,
+    ) -> LikelihoodFit:
+        """Group observations, of which the last may be the end of an episode."""
         met = counts.met()
         if len(met) == 0:
             raise InvalidInputError(
@@ -241,7 +251,7 @@ class Likelihood:
             )
         if len(met) < counts.n_observations:
             known = None if start is None else Partition(start.labels[met])
-            fit = self.fit(counts.restrict(met), rng, known)
+            fit = self._fit(counts.restrict(met), rng, known, has_end)
             log_odds, certainty = np.full((2, counts.n_observations), np.nan)
             log_odds[met], certainty[met] = fit.log_odds, fit.certainty
             return replace(
@@ -262,7 +272,7 @@ class Likelihood:
         best = self._annealed_starts(search, best)
         if self.n_states is None:
             best = self._choose_by_evidence(search, counts, best)
-        return self._report(search, counts, best)
+        return self._report(search, counts, best, has_end)
 
     def _one_more(self) -> "Likelihood":
         """Return the clusterer that finds one more group, which is for the end of an episode."""
@@ -393,9 +403,11 @@ class Likelihood:
             found = _better(found, search.anneal(start))
         return found if found is best else _better(found, search.polish(found))
 
-    def _report(self, search: Search, counts: Counts, best: Grouping) -> LikelihoodFit:
+    def _report(
+        self, search: Search, counts: Counts, best: Grouping, has_end: bool
+    ) -> LikelihoodFit:
         partition = Partition(best.labels)
-        margins = search.margins(best)
+        margins = search.margins(best, has_end)
         return LikelihoodFit(
             partition=partition,
             blocks=counts.group(partition),
@@ -441,7 +453,8 @@ def _with_end(counts: Counts) -> Counts:
         scipy.sparse.csr_array(parts, shape=shape),
         np.pad(counts.reward_sums, last),
         np.pad(counts.reward_squares, last),
-        None,
+        np.zeros((counts.n_observations + 1, n_actions), np.int64),
+        np.append(counts.starts, 0),
     )
 
 

@@ -260,11 +260,20 @@ class Search:
         sweep(self.links, self.law.parts, current.rule, current.blocks, laws, order, lead)
         return self._scored(current.blocks, current.rule)
 
-    def margins(self, grouping: Grouping) -> NDArray[np.float64]:
-        """Measure how sure each placing is: log odds against the second best, probability."""
+    def margins(self, grouping: Grouping, has_end: bool = False) -> NDArray[np.float64]:
+        """Measure how sure each placing is: log odds against the second best, probability.
+
+        If the last observation stands for the end of an episode (``has_end``), its group is no
+        place for others unless some are in it.
+        """
+        groups = np.arange(grouping.n_groups)
+        if has_end and (grouping.labels == grouping.labels[-1]).sum() == 1:
+            groups = np.delete(groups, grouping.labels[-1])
         margins = np.full((self.links.n_observations, 2), np.nan)
         blocks = copy_blocks(grouping.blocks)
-        measure_margins(self.links, self.law.parts, grouping.rule, blocks, self.seen, margins)
+        measure_margins(
+            self.links, self.law.parts, grouping.rule, blocks, self.seen, groups, margins
+        )
         return margins
 
     def merge(self, start: Grouping) -> Grouping:

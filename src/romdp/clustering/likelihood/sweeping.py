@@ -341,14 +341,16 @@ def measure_margins(
     rule: Rule,
     blocks: Blocks,
     members: NDArray[np.int64],
+    groups: NDArray[np.int64],
     margins: NDArray[np.float64],
 ) -> None:
     """Note how sure each placing is, given all others, in the rows of ``margins``; nothing moves.
 
-    A row holds by how much the best group exceeds the second best, and the best one's chance.
+    A row holds by how much the best of the ``groups`` exceeds the second best, and the best one's
+    chance.
     """
     n_slots, n_actions = blocks.out.shape
-    groups, rises = np.arange(n_slots), np.empty(n_slots)
+    rises = np.empty(groups.size)
     rows = row_terms(rule, n_slots, 2 * blocks.out.max())
     profile = empty_profile(n_slots, n_actions)
     for y in members:

@@ -14,10 +14,11 @@ from scipy.sparse.linalg import bicgstab, splu
 
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
+from romdp.data.transitions import group_sparse
 from romdp.exact.objectives import Objective
-from romdp.logs.comparing import moves_and_ends
 from romdp.logs.model.surprises import Surprises
 from romdp.logs.parting import doubts
+from romdp.planning.priors import RewardPrior
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +27,6 @@ _AVERAGE = 1.0 - 1e-6  # a discount so close to one that it gives the average pe
 _FOR_EVER = 0.999  # the discount under which the unknown is met or not
 _DENSE = 0.01  # share of a matrix that is not zero, from which on it is solved as an array
 _MANY, _PRODUCTS = 200, 100  # states from which on products are tried first, and how many
-_SMALLEST = 1e-3  # variance of mean rewards, at least, as a share of that within pairs
 _NEGLIGIBLE = 1e-3  # doubt that is no doubt
 
 
@@ -42,7 +42,7 @@ class World:
     Attributes
     ----------
     moves : ndarray, shape (n_states * n_actions, n_states), or sparse
-        Where pairs lead; what is missing from one is the chance that the episode ends.
+        Where pairs lead; what is missing from one is the probability that the episode ends.
     rewards : ndarray, shape (n_states, n_actions)
         Mean rewards in their own units.
     starts : ndarray, shape (n_states,)
@@ -53,10 +53,10 @@ class World:
         Whether another episode follows an end.
     unknown : ndarray of bool, shape (n_states, n_actions)
         Pairs of which the log says nothing.
-    paid : tuple of ndarray, shape (n_states, n_actions)
-        Mean rewards as shares of their range: of all steps, or of those that go on and of the last.
+    paid : ndarray, shape (n_states, n_actions)
+        Mean rewards as shares of their range.
     strange : float
-        The chance that an episode begins with an observation that was never seen.
+        The probability that an episode begins with an observation that was never seen.
     lowest : float
         The lowest reward of the log.
     """
@@ -67,7 +67,7 @@ class World:
     discount: float
     restarts: bool
     unknown: NDArray[np.bool_]
-    paid: tuple[Floats, ...] = ()
+    paid: Floats | None = None
     strange: float = 0.0
     lowest: float = 0.0
 
@@ -118,8 +118,8 @@ class World:
         worst = self.lowest + self.discount * float(values[self.starts > 0].min())
         return total + self.strange * (min(worst, total) - total)
 
-    def chance_of_unknown(self, policy: Floats) -> float:
-        """Return the chance of ever choosing a pair of which nothing is known."""
+    def risk_of_unknown(self, policy: Floats) -> float:
+        """Return the probability of ever choosing a pair of which nothing is known."""
         chosen = (policy * self.unknown).sum(axis=1)
         if not chosen.any():
             return 0.0
@@ -153,11 +153,8 @@ def _solve(matrix: Any, discount: float, right: Floats) -> Floats:
 class _Grouped(NamedTuple):
     """What the log says of the states of one grouping."""
 
-    moved: Any
-    ended: Any
-    visits: Any
-    rewards: list[list[Any]]  # number, sum and squares: of moves, then of ends
-    starts: Any
+    counts: Counts
+    starts: Floats
     origin: Ints
     surprises: Surprises
 
@@ -167,10 +164,8 @@ class Draws:
 
     Parameters
     ----------
-    counts, ends
-        Counts of the observations, and those of the steps that ended episodes; see `LogCounts`.
-    starts
-        How many episodes began with each observation.
+    counts
+        Counts of the observations, with their ends and starts; rewards are in [0, 1].
     partition
         The hidden states.
     reward_range
@@ -180,17 +175,15 @@ class Draws:
     certainty
         The probability of each observation's state, as far as the method tells.
     borrow
-        Whether pairs are taken to pay, and to lead to, what other actions of their states do, the
-        more so the less they were tried. That is right where a policy is sought. Where one is
-        given, it was chosen for pairs that do well, and these would seem to do less well than they
-        do.
+        Whether pairs are taken to pay what all pairs do, and to lead to what other actions of
+        their states do, the more so the less they were tried. That is right where a policy is
+        sought. Where one is given, it was chosen for pairs that do well, and these would seem to do
+        less well than they do.
     """
 
     def __init__(
         self,
         counts: Counts,
-        ends: Counts | None,
-        starts: Ints,
         partition: Partition,
         reward_range: tuple[float, float],
         objective: str | float,
@@ -198,18 +191,15 @@ class Draws:
         *,
         borrow: bool = True,
     ) -> None:
-        self.counts, self.ends, self.partition = counts, ends, partition
-        self.borrow = borrow
+        self.counts, self.partition, self.borrow = counts.sparse(), partition, borrow
         self.discount = discount_of(objective)
         self.average = objective == "average"
         self.low, high = reward_range
         self.span = high - self.low if high > self.low else 1.0
-        self.moves, self.ended = moves_and_ends(counts, ends)
         # Without ends nothing begins again, and the average does not depend on the start as a rule.
-        self.anywhere = (self.average and ends is None) or not starts.sum()
-        weights = counts.visits.sum(axis=1) if self.anywhere else starts
-        self.starts = weights.astype(np.float64)
-        self.doubt = doubts(counts, ends, partition, certainty)
+        self.anywhere = (self.average and not counts.has_ends) or not counts.starts.any()
+        self.starts = counts.visits.sum(axis=1) if self.anywhere else counts.starts
+        self.doubt = doubts(counts, partition, certainty)
         self.doubtful = np.flatnonzero((self.doubt > _NEGLIGIBLE) & (partition.labels >= 0))
         self._states = self._group(partition.labels, None)
 
@@ -228,107 +218,75 @@ class Draws:
         return self._world(grouped, rng), grouped.origin
 
     def _group(self, labels: Ints, fitted: Surprises | None) -> _Grouped:
-        placed = np.flatnonzero(labels >= 0)
-        _, states = np.unique(labels[placed], return_inverse=True)
-        n_states = int(states.max()) + 1
-        member = scipy.sparse.csr_array(
-            (np.ones(len(placed)), (states, placed)), (n_states, len(labels))
-        )
-        eye = scipy.sparse.eye_array(self.counts.n_actions)
-        moved = scipy.sparse.kron(member, eye, format="csr") @ self.moves @ member.T
-        counts, ends = self.counts, self.ends
-        total: list[Any] = [
-            member @ x for x in (counts.visits, counts.reward_sums, counts.reward_squares)
-        ]
-        rewards = [total]
-        if ends is not None and ends.reward_squares.any():
-            last: list[Any] = [
-                member @ x for x in (ends.visits, ends.reward_sums, ends.reward_squares)
-            ]
-            first = [np.maximum(0.0, x - y) for x, y in zip(total, last, strict=True)]
-            rewards = [first, last]
-        origin = np.empty(n_states, np.int64)
-        origin[states] = self.partition.labels[placed]
-        moved, ended = scipy.sparse.csr_array(moved), np.asarray(member @ self.ended)
-        return _Grouped(
-            moved,
-            ended,
-            total[0],
-            rewards,
-            member @ self.starts,
-            origin,
-            Surprises(moved, ended, fitted, borrow=self.borrow),
-        )
+        states, n_actions = Partition(labels), self.counts.n_actions
+        args = (self.counts.matrix(), states.labels, states.n_clusters, n_actions)
+        counts = self.counts.group(states, group_sparse(*args, keep_sparse=True))
+        placed = states.labels >= 0
+        origin = np.empty(states.n_clusters, np.int64)
+        origin[states.labels[placed]] = self.partition.labels[placed]
+        starts = np.bincount(states.labels[placed], self.starts[placed]).astype(np.float64)
+        return _Grouped(counts, starts, origin, Surprises(counts, fitted, borrow=self.borrow))
 
     def _world(self, found: _Grouped, rng: np.random.Generator | None) -> World:
-        n_states, n_actions = found.visits.shape
-        known = np.asarray(found.moved.sum(axis=1)).ravel().reshape(found.visits.shape)
-        unknown = known + found.ended == 0
-        starts = found.starts
+        n_states, visits, starts = found.counts.n_observations, found.counts.visits, found.starts
         outcomes = found.surprises.draw(rng)
         if rng is not None:
             starts = rng.standard_gamma(np.maximum(starts, 1e-9)) * (starts > 0)
         starts = starts / starts.sum()
         totals = np.asarray(outcomes.sum(axis=1)).ravel()
         per_try = 1.0 / np.where(totals > 0, totals, 1.0)
-        shares: Any
         laws: Any
         if isinstance(outcomes, np.ndarray):
-            shares = outcomes * per_try[:, None]
-            laws, ending = shares[:, :n_states], shares[:, n_states]
+            laws = (outcomes * per_try[:, None])[:, :n_states]
         else:
             row = np.repeat(np.arange(len(totals)), np.diff(outcomes.indptr))
             shares, goes = outcomes.data * per_try[row], outcomes.indices < n_states
-            ending = np.bincount(row[~goes], shares[~goes], len(totals))
             upto = np.searchsorted(row[goes], np.arange(len(totals) + 1))
             laws = scipy.sparse.csr_array(
                 (shares[goes], outcomes.indices[goes], upto), (len(totals), n_states)
             )
-        paid = _mean_rewards(found, rng, self.borrow)
-        ending = ending.reshape(n_states, n_actions)
-        # A pair pays as often what last steps do as it ends.
-        means = paid[0] if len(paid) == 1 else (1.0 - ending) * paid[0] + ending * paid[1]
-        means = np.where(found.visits > 0, means, 0.0)
+        paid = self._mean_rewards(found.counts, rng)
+        means, unknown = np.where(visits > 0, paid, 0.0), found.surprises.tries == 0
         if unknown.any():
-            laws, means = _guess_unknown(laws, means, unknown, found.visits, rng)
+            laws, means = _guess_unknown(laws, means, unknown, visits, rng)
         means = self.low + self.span * means
         once, episodes = np.count_nonzero(self.starts == 1), self.starts.sum()
         strange = 0.0
-        if once and not self.anywhere:  # the chance of something new is that of being seen once
+        if once and not self.anywhere:  # something new is as probable as being seen once
             strange = once / episodes if rng is None else rng.beta(once, episodes - once + 1.0)
         return World(
-            laws,
-            means,
-            starts,
-            self.discount,
-            self.average,
-            unknown,
-            tuple(paid),
-            strange,
-            self.low,
+            laws, means, starts, self.discount, self.average, unknown, paid, strange, self.low
         )
 
     def relearn(self, world: World, rng: np.random.Generator) -> World:
         """Return what would be the most likely world if as many steps were made in this one."""
-        found = self._states
-        n_states = len(found.visits)
-        tries = np.asarray(found.moved.sum(axis=1)).ravel() + found.ended.ravel()
-        drawn = _steps(world.moves, tries, rng)
-        moved = scipy.sparse.csr_array(drawn[:, :n_states])
-        ended = drawn[:, [n_states]].toarray().reshape(found.ended.shape)
-        went = np.asarray(moved.sum(axis=1)).reshape(found.ended.shape)
-        numbers = [found.visits] if len(found.rewards) == 1 else [went, ended]
-        rewards = []
-        for number, mean, (old, sums, squares) in zip(
-            numbers, world.paid, found.rewards, strict=True
-        ):
-            noise = _noise(old, sums, squares)
-            total = number * mean + np.sqrt(noise * number) * rng.standard_normal(mean.shape)
-            spread = noise * np.maximum(0.0, number - 1)
-            rewards.append([number, total, total**2 / np.maximum(number, 1.0) + spread])
-        surprises = Surprises(moved, ended, found.surprises, borrow=self.borrow)
-        again = found._replace(moved=moved, ended=ended, rewards=rewards, surprises=surprises)
-        return replace(self._world(again, None), starts=world.starts, strange=world.strange)
+        counts, (n_states, n_actions) = self._states.counts, self._states.counts.visits.shape
+        assert world.paid is not None
+        tries = self._states.surprises.tries
+        led = _steps(world.moves, tries.ravel(), rng)
+        sums, squares = RewardPrior.learn(counts, normal=True).pay(counts, world.paid, rng)
+        again = Counts.from_parts(
+            counts.visits,
+            scipy.sparse.csr_array(led[:, :n_states]),
+            sums,
+            squares,
+            led[:, [n_states]].toarray().reshape(n_states, n_actions),
+            counts.starts,
+        )
+        surprises = Surprises(again, self._states.surprises, borrow=self.borrow)
+        found = self._states._replace(counts=again, surprises=surprises)
+        return replace(self._world(found, None), starts=world.starts, strange=world.strange)
+
+    def _mean_rewards(self, counts: Counts, rng: np.random.Generator | None) -> Floats:
+        """Return the expected mean reward of every pair, or draw it."""
+        prior = RewardPrior.learn(counts, normal=True)
+        expected = prior.means(counts)
+        drawn = expected
+        if rng is not None:
+            drawn = prior.draw(counts, rng, at_stake=True, patience=np.inf)
+        if not self.borrow:
+            drawn = np.where(counts.visits > 0, counts.reward_means + drawn - expected, drawn)
+        return np.clip(drawn, 0.0, 1.0)
 
 
 def _steps(moves: Any, tries: Floats, rng: np.random.Generator) -> Any:
@@ -342,63 +300,16 @@ def _steps(moves: Any, tries: Floats, rng: np.random.Generator) -> Any:
     at = first[rows] + rng.random(len(rows)) * (last - first)[rows]
     cells = np.searchsorted(upto, at, side="right") - 1
     cells = np.clip(cells, law.indptr[rows], law.indptr[rows + 1] - 1)
-    law.data = np.bincount(cells, minlength=len(law.data)).astype(np.float64)
+    law.data = np.bincount(cells, minlength=len(law.data))
     law.eliminate_zeros()
     return law
-
-
-def _mean_rewards(found: _Grouped, rng: np.random.Generator | None, borrow: bool) -> list[Floats]:
-    """Estimate or draw mean rewards, of each kind of steps.
-
-    Means of states are drawn towards that of all, and those of pairs, if they borrow, towards
-    that of their state: the more so, the fewer the tries and the more rewards vary within pairs
-    than between them.
-    """
-    means = []
-    for number, sums, squares in found.rewards:
-        noise = _noise(number, sums, squares)
-        usual = np.full((len(sums), 1), sums.sum() / max(1.0, float(number.sum())))
-        by_state = number.sum(axis=1, keepdims=True), sums.sum(axis=1, keepdims=True)
-        state, _ = _drawn_towards(usual, *by_state, noise)
-        mean, weight = _drawn_towards(state, number, sums, noise)
-        if not borrow:
-            mean = np.where(number > 0, sums / np.maximum(number, 1.0), mean)
-            weight = np.where(number > 0, number, weight)
-        if rng is not None:
-            within = np.maximum(0.0, squares - sums**2 / np.maximum(number, 1.0))
-            error = np.sqrt((within + noise) / (number + 1.0) / np.maximum(weight, 1.0))
-            mean = np.clip(mean + error * rng.standard_normal(mean.shape), 0.0, 1.0)
-        means.append(mean)
-    return means
-
-
-def _noise(number: Any, sums: Any, squares: Any) -> float:
-    """Return the variance of rewards within pairs."""
-    within = np.maximum(0.0, squares - sums**2 / np.maximum(number, 1.0))
-    return float(within.sum()) / max(1.0, float((number - 1).clip(0).sum()))
-
-
-def _drawn_towards(prior: Floats, number: Any, sums: Any, noise: float) -> tuple[Floats, Floats]:
-    """Return means that are drawn towards prior ones, and how many rewards each is worth.
-
-    With v the variance of single rewards and u that of true means around the prior ones, a prior
-    mean is worth v / u rewards; u is what n (mean - prior)^2 exceeds v by, per reward.
-    """
-    seen = number > 0
-    means = np.where(seen, sums / np.maximum(number, 1.0), prior)
-    excess = float((number * (means - prior) ** 2).sum()) - noise * np.count_nonzero(seen)
-    between = max(excess / max(1.0, float(number.sum())), _SMALLEST * noise)
-    worth = noise / between if noise > 0 else 0.0
-    weight = number + worth
-    found = np.where(weight > 0, (sums + worth * prior) / np.where(weight > 0, weight, 1.0), prior)
-    return np.asarray(found), np.asarray(weight)
 
 
 def _guess_unknown(
     laws: Any,
     means: Floats,
     unknown: NDArray[np.bool_],
-    visits: Floats,
+    visits: Ints,
     rng: np.random.Generator | None,
 ) -> tuple[Any, Floats]:
     """Let pairs of which nothing is known be like others: stay or go, and pay, as those do.

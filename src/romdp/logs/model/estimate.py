@@ -26,18 +26,17 @@ class Estimate(NamedTuple):
     gains: Floats  # of the policy, from every state
 
 
-def estimate(counts: Counts, starts: Ints) -> Estimate:
+def estimate(counts: Counts) -> Estimate:
     """Estimate the MDP between groups; rewards are in [0, 1].
 
-    Where a pair was tried but nobody saw where it led, the episode always ended there: it leads
-    to where episodes start. A pair that was never tried is entered as the worst that could be:
+    The end of an episode leads to where episodes begin, and so does a pair that was tried without
+    anybody seeing where it led. A pair that was never tried is entered as the worst that could be:
     it stays where it is and pays the lowest reward, so that no policy rests on it.
     """
-    visits, transitions = counts.visits, counts.dense().transitions
-    assert isinstance(transitions, np.ndarray)
+    visits, transitions = counts.visits, counts.dense().restarted()
     n_states = len(visits)
     totals = transitions.sum(axis=2, keepdims=True)
-    restart = starts if starts.sum() else visits.sum(axis=1)
+    restart = counts.starts if counts.starts.any() else visits.sum(axis=1)
     restart = (restart if restart.sum() else np.ones(n_states)) / max(restart.sum(), 1)
     laws = np.where(totals > 0, transitions / np.maximum(totals, 1), restart)
     never = (visits == 0) & (totals[:, :, 0] == 0)

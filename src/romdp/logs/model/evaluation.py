@@ -11,7 +11,7 @@ from romdp.core.errors import StructureError
 from romdp.core.text import count
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.data.trajectory import Trajectory
+from romdp.data.trajectory import END, Trajectory
 from romdp.exact.chains import gain_and_bias, stationary_law
 from romdp.logs.model.estimate import Estimate, estimate
 
@@ -39,9 +39,9 @@ class PermutationTest:
     Attributes
     ----------
     information : float
-        What it tells, in nats per step, beyond what chance would: about 0 if it tells nothing.
+        What it tells, in nats per step, beyond what shuffled steps do: about 0 if nothing.
     p_value : float
-        The chance of as much if it tells nothing (permutations within state and action).
+        The probability of as much if it tells nothing (permutations within state and action).
     n_steps : int
         Steps that were looked at.
     """
@@ -62,7 +62,7 @@ def markov_test(
     if placed.sum() < _FEWEST_STEPS:
         return None
     stratum = (s1 * held.n_actions + action)[placed]
-    return _beyond_chance(stratum, s0[placed], s2[placed], rng)
+    return _beyond_luck(stratum, s0[placed], s2[placed], rng)
 
 
 def alike_test(
@@ -77,10 +77,10 @@ def alike_test(
     if placed.sum() < _FEWEST_STEPS:
         return None
     stratum = (s * held.n_actions + held.actions[known])[placed]
-    return _beyond_chance(stratum, seen[placed], s2[placed], rng)
+    return _beyond_luck(stratum, seen[placed], s2[placed], rng)
 
 
-def _beyond_chance(
+def _beyond_luck(
     stratum: Ints, first: Ints, second: Ints, rng: np.random.Generator
 ) -> PermutationTest:
     """Compare the information between two columns, given the stratum, with permutations."""
@@ -91,12 +91,12 @@ def _beyond_chance(
     # The empirical information, in nats, times the steps; shuffling changes its first term only.
     rest = _n_log_n(stratum) - _n_log_n(stratum * n_first + first) - _n_log_n(pair)
     observed = _n_log_n(pair * n_first + first) + rest
-    chance = np.empty(_PERMUTATIONS)
+    lucky = np.empty(_PERMUTATIONS)
     for i in range(_PERMUTATIONS):
         shuffled = np.argsort(stratum + rng.random(len(first)))  # within each stratum
-        chance[i] = _n_log_n(pair * n_first + first[shuffled]) + rest
-    p_value = (1 + int((chance >= observed - 1e-9).sum())) / (1 + _PERMUTATIONS)
-    return PermutationTest(float(observed - chance.mean()) / len(first), p_value, len(first))
+        lucky[i] = _n_log_n(pair * n_first + first[shuffled]) + rest
+    p_value = (1 + int((lucky >= observed - 1e-9).sum())) / (1 + _PERMUTATIONS)
+    return PermutationTest(float(observed - lucky.mean()) / len(first), p_value, len(first))
 
 
 def _n_log_n(keys: Ints) -> float:
@@ -186,7 +186,6 @@ class HeldOut:
 
 def evaluate(
     counts: Counts,
-    starts: Ints,
     partition: Partition,
     held: Trajectory,
     reward_range: tuple[float, float] | None,
@@ -201,7 +200,7 @@ def evaluate(
         prediction = predict_next(counts, partition, held)
         if reward_range is not None:
             try:
-                found = estimate(counts.group(partition), starts)
+                found = estimate(counts.group(partition))
                 value = policy_value(counts.group(partition), found, partition, held, reward_range)
             except StructureError as error:
                 notes.append(f"the policy has no single long-run value: {error}")
@@ -216,13 +215,15 @@ def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Pred
     """Compare how well groups and single observations predict what comes next."""
     source, action, target, episode = _known_steps(held)
     matrix = counts.matrix()
-    chance = _arrival_chances(counts)
+    share = _arrival_shares(counts)
     groups = counts.group(partition)
-    grouped = np.log(_grouped_chances(groups, partition.labels, chance, source, action, target))
+    grouped = np.log(
+        _grouped_probabilities(groups, partition.labels, share, source, action, target)
+    )
     rows = source * counts.n_actions + action
     seen = np.asarray(matrix[rows, target]).ravel().astype(np.float64)
     totals = np.asarray(matrix.sum(axis=1)).ravel()[rows]
-    rivals = [np.log((seen + k * chance[target]) / (totals + k)) for k in _STRENGTHS]
+    rivals = [np.log((seen + k * share[target]) / (totals + k)) for k in _STRENGTHS]
     ungrouped = max(rivals, key=lambda logs: float(logs.mean()))
     gain, error = clustered(grouped - ungrouped, np.ones(len(grouped)), episode)
     return Prediction(float(grouped.mean()), float(ungrouped.mean()), gain, error)
@@ -239,9 +240,10 @@ def compare_next(
     if held.n_episodes < _FEWEST_EPISODES:
         return 0.0, float("inf")
     *step, episode = _known_steps(held)
-    chance = _arrival_chances(counts)
+    share = _arrival_shares(counts)
     mine, other = (
-        np.log(_grouped_chances(counts.group(p), p.labels, chance, *step)) for p in (first, second)
+        np.log(_grouped_probabilities(counts.group(p), p.labels, share, *step))
+        for p in (first, second)
     )
     return clustered(mine - other, np.ones(len(mine)), episode)
 
@@ -254,27 +256,27 @@ def _known_steps(held: Trajectory) -> tuple[Ints, Ints, Ints, Ints]:
     return held.observations[known], held.actions[known], following[known], episode[known]
 
 
-def _arrival_chances(counts: Counts) -> Floats:
+def _arrival_shares(counts: Counts) -> Floats:
     arrivals: Floats = np.asarray(counts.matrix().sum(axis=0)).ravel()
-    chances: Floats = (arrivals + _HALF) / (arrivals.sum() + _HALF * len(arrivals))
-    return chances
+    shares: Floats = (arrivals + _HALF) / (arrivals.sum() + _HALF * len(arrivals))
+    return shares
 
 
-def _grouped_chances(
-    groups: Counts, labels: Ints, chance: Floats, source: Ints, action: Ints, target: Ints
+def _grouped_probabilities(
+    groups: Counts, labels: Ints, share: Floats, source: Ints, action: Ints, target: Ints
 ) -> Floats:
-    """Chance of the next observation: of its group given group and action, times its share."""
+    """Probability of the next observation: of its group given group and action, times its share."""
     transitions = groups.dense().transitions
     assert isinstance(transitions, np.ndarray)
     placed = labels >= 0
-    mass = np.bincount(labels[placed], chance[placed], groups.n_observations)
+    mass = np.bincount(labels[placed], share[placed], groups.n_observations)
     totals = transitions.sum(axis=2, keepdims=True)
     # One pseudo-step, spread as all arrivals are.
     laws = (transitions + mass) / (totals + mass.sum()) * mass.sum()
     both = placed[source] & placed[target]
-    result = chance[target].copy()  # where a group is missing, arrivals are all that is known
+    result = share[target].copy()  # where a group is missing, arrivals are all that is known
     s, s2 = labels[source[both]], labels[target[both]]
-    result[both] = laws[s, action[both], s2] * chance[target[both]] / mass[s2]
+    result[both] = laws[s, action[both], s2] * share[target[both]] / mass[s2]
     return result
 
 
@@ -285,11 +287,11 @@ def log_score(
 
     Observations and actions that it does not know are -1; it expects one more than it knows.
     """
-    chance = np.append(visits, 0) + _HALF
+    share = np.append(visits, 0) + _HALF
     wide = np.append(labels, -1)
     known = np.where(action >= 0, source, -1)
-    chances = _grouped_chances(groups, wide, chance / chance.sum(), known, action, target)
-    return float(np.log(chances).mean())
+    found = _grouped_probabilities(groups, wide, share / share.sum(), known, action, target)
+    return float(np.log(found).mean())
 
 
 def policy_value(
@@ -314,7 +316,8 @@ def policy_value(
     assert held.rewards is not None
     usable = partition.labels[held.observations] >= 0
     s = partition.labels[held.observations[usable]]
-    after = bias_after(partition, held, bias, matrix @ bias)[usable]
+    begin = groups.starts / max(1, groups.starts.sum())
+    after = bias_after(partition, held, bias, matrix @ bias, float(begin @ bias))[usable]
     agrees = held.actions[usable] == policy[s]
     weight = np.where(agrees, ratio[s], 0.0)
     if not weight.any():
@@ -336,15 +339,19 @@ def policy_value(
     )
 
 
-def bias_after(partition: Partition, held: Trajectory, bias: Floats, expected: Floats) -> Floats:
-    """Return the bias of where each step led, or what is ``expected`` of its state if unknown.
+def bias_after(
+    partition: Partition, held: Trajectory, bias: Floats, expected: Floats, begin: float
+) -> Floats:
+    """Return the bias of where each step led.
 
-    So the reward of an episode's last step counts, and nothing is said of what it led to.
+    After the end of an episode that is where episodes ``begin``; where it is not known, what is
+    ``expected`` of the state, so that the reward of the step counts and nothing is said of what it
+    led to.
     """
-    labels = np.append(partition.labels, -1)  # -1, unknown, has no group
-    s, s2 = labels[held.observations], labels[held.next_observations]
-    after: Floats = np.where(s2 >= 0, bias[s2], expected[s])
-    return after
+    after = held.next_observations
+    s, s2 = (np.append(partition.labels, -1)[np.maximum(o, -1)] for o in (held.observations, after))
+    known: Floats = np.where(s2 >= 0, bias[s2], expected[s])
+    return np.where(after == END, begin, known)
 
 
 def clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, float]:

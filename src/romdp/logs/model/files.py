@@ -30,7 +30,7 @@ _FACTS = (
     *("reward_range", "method", "confidence", "delta", "rare", "n_rows", "n_episodes"),
     *("columns", "settings", "objective", "held_out"),
 )
-_FROZEN = ("visits", "starts", "log_odds", "certainty")
+_FROZEN = ("visits", "log_odds", "certainty")
 _KINDS = get_type_hints(LatentModel)
 _SAFETY = Format(
     "safety",
@@ -40,12 +40,11 @@ _SAFETY = Format(
 FORMAT = Format(
     "latent model",
     3,
-    starts=whole("states", 0),
+    safety=part(Safety, _SAFETY),
     labels=index("observations", of="states", none=True),
     visits=whole("observations", 0),
     log_odds=real("observations", finite=False),
     certainty=real("observations", 0, 1, finite=False),
-    safety=part(Safety, _SAFETY),
     counts=part(Counts.from_arrays),
     decoder=part(),
     observation_names=exact(np.uint8, "*"),
@@ -203,6 +202,6 @@ def _unpack_names(content: NDArray[np.uint8]) -> tuple[Any, ...]:
     table = pa.ipc.open_stream(content.tobytes()).read_all()
     table.validate(full=True)
     names = tuple(table["name"].to_pylist())
-    if None in names or len(set(names)) != len(names) or not names:
-        raise ValueError("names are missing, or occur twice")
+    if len(set(names)) != len(names) or not names:  # None is what was missing
+        raise ValueError("there are no names, or one occurs twice")
     return names

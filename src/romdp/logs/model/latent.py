@@ -22,6 +22,7 @@ from romdp.logs.model.checks import Check, check_model
 from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
 from romdp.logs.model.evaluation import HeldOut
 from romdp.logs.model.safety import Safety, judge
+from romdp.logs.reading.names import join_names
 from romdp.planning.confidence import Hoeffding
 
 if TYPE_CHECKING:
@@ -46,11 +47,10 @@ class LatentModel:
     observation_names, action_names : tuple
         What the numbers stand for, as the log calls them.
     counts : Counts
-        Counts on the hidden states, over all episodes; rewards are scaled to [0, 1].
+        Counts on the hidden states, over all episodes, with their ends and starts; rewards are
+        scaled to [0, 1].
     visits : ndarray of int64, shape (n_observations,)
         How often each observation was seen.
-    starts : ndarray of int64, shape (n_states,)
-        How many episodes began in each hidden state.
     reward_range : tuple of float, or None
         Smallest and largest reward; None if the log has none.
     log_odds, certainty : ndarray, shape (n_observations,)
@@ -86,7 +86,6 @@ class LatentModel:
     action_names: tuple[Any, ...]
     counts: Counts
     visits: Ints
-    starts: Ints
     reward_range: tuple[float, float] | None
     log_odds: Floats
     certainty: Floats
@@ -118,9 +117,14 @@ class LatentModel:
         """Number of observations."""
         return len(self.observation_names)
 
+    @property
+    def starts(self) -> Ints:
+        """How many episodes began in each hidden state."""
+        return self.counts.starts
+
     @cached_property
     def _estimate(self) -> Estimate:
-        return estimate(self.counts, self.starts)
+        return estimate(self.counts)
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -145,7 +149,7 @@ class LatentModel:
 
     @cached_property
     def judged(self) -> Safety:
-        """What can be promised of the safe policy: bound, chance of harm, what is missing."""
+        """What can be promised of the safe policy: bound, risk of harm, what is missing."""
         if isinstance(self.safety, Safety):
             return self.safety
         if self.safety is not None:
@@ -153,8 +157,6 @@ class LatentModel:
         else:
             found = judge(
                 self.counts,
-                None,
-                self.starts,
                 Partition.singletons(self.n_states),
                 self.reward_range or (0.0, 0.0),
                 "average",
@@ -173,8 +175,8 @@ class LatentModel:
         """(n_states, n_actions) probabilities of actions: better than the log where that is sure.
 
         Every action that was tried often enough may be preferred; the others keep the probability
-        that whoever wrote the log gave them (SPIBB). ``judged.harm`` is the chance that the result
-        is worse than the log's own policy, as far as the log can tell; it is at most 5%.
+        that whoever wrote the log gave them (SPIBB). ``judged.harm`` is the probability that the
+        result is worse than the log's own policy, as far as the log can tell; it is at most 5%.
         """
         return self.judged.policy
 
@@ -278,8 +280,9 @@ class LatentModel:
         Parameters
         ----------
         observations
-            A name, or a sequence, array or column of names. If the model was learned from vectors:
-            vectors, shape (n, d), a single vector, or a data frame that has the log's columns.
+            A name, or a sequence, array or column of names; where names lie in several columns, a
+            tuple for each. If the model was learned from vectors: vectors, shape (n, d), or a
+            single one. Or a data frame that has the log's columns.
         unknown
             What to do with names that the log does not have, or has without a state:
             ``"mark"`` gives them the state -1, ``"error"`` raises.
@@ -308,6 +311,29 @@ class LatentModel:
                 'state is unknown; pass unknown="mark" to get -1 for such'
             )
         return states
+
+    def predict_proba(self, observations: Any) -> Floats:
+        """Return how probable each hidden state is for each observation; rows sum to one.
+
+        The state that `predict` answers has its ``certainty``, or that of the decoder; the others
+        share the rest as often as the log visited them. So does everything for a name that the
+        log does not have.
+        """
+        names, single = self._names(observations)
+        numbers = np.array([self._numbers.get(name, -1) for name in names], np.int64)
+        states = np.append(self.partition.labels, -1)[numbers]
+        sure = np.append(np.nan_to_num(self.certainty, nan=1.0), 0.0)[numbers]
+        if self.decoder is not None:
+            shown = _log_columns(observations, self.columns.get("observation"))
+            sure = self.decoder.certainty([shown] if single else shown) if len(names) else sure
+        known = np.flatnonzero(states >= 0)
+        found = np.tile(self.share, (len(states), 1))
+        found[known, states[known]] = 0.0
+        total = found.sum(axis=1)
+        rest = np.where(states < 0, 1.0, np.where(total > 0, 1.0 - sure, 0.0))
+        found *= (rest / np.where(total > 0, total, 1.0))[:, None]
+        found[known, states[known]] = 1.0 - rest[known]
+        return np.asarray(found[0] if single else found)
 
     def act(self, observations: Any, seed: Seed | None = None, unknown: str = "mark") -> Any:
         """Return the name of the recommended action for each observation, given by name.
@@ -349,10 +375,15 @@ class LatentModel:
 
         Names of vectors are the decoder's states.
         """
+        column = self.columns.get("observation") or ""
+        several = "," in column and isinstance(observations, tuple)  # one name in several columns
+        observations = _log_columns(observations, column)
         if self.decoder is None:
-            names = _names(observations)
-            return (_names([observations]) or [], True) if names is None else (names, False)
-        observations = _log_columns(observations, self.columns.get("observation"))
+            names = None if several else _names(observations)
+            found = [observations] if names is None else names
+            if found and isinstance(found[0], tuple | list):
+                found = join_names(found)
+            return found, names is None
         single = not are_vectors(observations)
         if single and np.ndim(observations) == 0:
             raise InvalidInputError(
@@ -425,34 +456,34 @@ def _log_columns(observations: Any, column: str | None) -> Any:
 
 
 def _names(observations: Any) -> list[Any] | None:
-    """Return a list of names, or None for a single one."""
+    """Return a list of names, or None for a single one; what is missing is None."""
     if isinstance(observations, str | bytes) or not isinstance(observations, Iterable):
         return None
+    if hasattr(observations, "columns"):  # of names that belong together
+        frame: Any = observations
+        parts = [_names(frame[name]) or [] for name in frame.columns]
+        return list(zip(*parts, strict=True))
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(observations, method):
-            plain = getattr(observations, method)()
-            return plain if isinstance(plain, list) else None  # an array of no dimension
-    return [name.item() if isinstance(name, np.generic) else name for name in observations]
+            observations = getattr(observations, method)()
+            if not isinstance(observations, list):
+                return None  # an array of no dimension
+    plain = [name.item() if isinstance(name, np.generic) else name for name in observations]
+    return [None if isinstance(name, float) and np.isnan(name) else name for name in plain]
 
 
 def build(
     partition: Partition,
     total: Counts,
-    starts: Ints,
     log_odds: Floats,
     certainty: Floats,
     **facts: Any,
 ) -> LatentModel:
     """Make a model of counts of observations and how they are grouped."""
-    labels = partition.labels
-    placed = labels >= 0
     return LatentModel(
         partition=partition,
         counts=total.group(partition),
         visits=freeze(total.visits.sum(axis=1)),
-        starts=freeze(
-            np.bincount(labels[placed], starts[placed], partition.n_clusters).astype(np.int64)
-        ),
         log_odds=freeze(np.array(log_odds)),
         certainty=freeze(np.array(certainty)),
         **facts,

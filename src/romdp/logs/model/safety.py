@@ -28,14 +28,14 @@ LEVEL = 0.95
 """The probability with which ``value_lower`` holds."""
 
 HARM = 0.05
-"""The chance of harm that the safe policy may have."""
+"""The probability of harm that the safe policy may have."""
 
 _STREAM = 5  # of the seed; see `romdp.logs.fitting`
 _TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
 _FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
 _CHOICES = 20  # draws in which the choice is repeated
-_LOST = 0.05  # chance of meeting what is not known, from which on there is no bound
-_STRANGE = 0.5  # chance of a start that was never seen, from which on there is no bound
+_LOST = 0.05  # probability of meeting what is not known, from which on there is no bound
+_STRANGE = 0.5  # probability of a start that was never seen, from which on there is no bound
 _MOST_SWEEPS = 100
 _CLEARLY = 3.0  # nats by which a law of habits must be more probable than none
 _SHARES = np.linspace(0.01, 1.0, 100)  # shares of steps without the favourite action
@@ -54,7 +54,7 @@ class Safety:
         A 95% lower bound of what the likeliest actions of ``policy`` earn, in units of the reward;
         minus infinity if too much is unknown.
     harm : float
-        The chance that ``policy`` earns less than whoever wrote the log.
+        The probability that ``policy`` earns less than whoever wrote the log.
     logged_value : float
         What the policy behind the log earns in the fitted model, in the same units.
     tries : int
@@ -180,8 +180,6 @@ def likeliest(policy: Floats) -> Floats:
 
 def judge(
     counts: Counts,
-    ends: Counts | None,
-    starts: Ints,
     partition: Partition,
     reward_range: tuple[float, float],
     objective: str | float,
@@ -190,7 +188,7 @@ def judge(
     seed: Seed,
 ) -> Safety:
     """Find the safe policy of a log whose observations were grouped; see `Draws`."""
-    draws = Draws(counts, ends, starts, partition, reward_range, objective, certainty)
+    draws = Draws(counts, partition, reward_range, objective, certainty)
     grouped = counts.group(partition)
     inverse = inverse_propensities
     if inverse is not None and not partition.is_identity:
@@ -279,7 +277,7 @@ def _optimism(
 class _Earned:
     acted: Floats  # by draw and policy: of the likeliest actions
     mixed: Floats  # of the policies themselves
-    lost: Floats  # the chance of meeting what is not known
+    lost: Floats  # the probability of meeting what is not known
     logged: Floats  # of the log's own policy
 
     @property
@@ -308,7 +306,7 @@ def _earned(
             acted[i, j] = (world if lost else known).value(act)
             mixed[i, j] = known.value(policy[origin])
             if lost:
-                missed[i, j] = world.chance_of_unknown(act)
+                missed[i, j] = world.risk_of_unknown(act)
     return _Earned(acted, mixed, missed, logged)
 
 

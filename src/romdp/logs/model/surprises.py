@@ -7,13 +7,14 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from romdp.data.counts import Counts
 from romdp.logs.comparing import highest
 
 Floats = NDArray[np.float64]
 
 _NEIGHBOURS = np.geomspace(1e-3, 100.0, 51)  # weights of other actions that are compared
 _TRIED = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)  # tries after which surprises are counted
-_SMALL = 100  # states whose laws are kept as an array
+_SMALL = 101  # outcomes of pairs whose laws are kept as an array
 
 
 class Surprises:
@@ -21,8 +22,8 @@ class Surprises:
 
     Parameters
     ----------
-    moved, ended
-        Where the pairs led (sparse, one row per pair) and how often each ended an episode.
+    counts
+        Where the pairs led, the end of an episode included.
     fitted
         Surprises of nearly the same pairs, whose weights are taken over.
     borrow
@@ -38,17 +39,14 @@ class Surprises:
 
     def __init__(
         self,
-        moved: Any,
-        ended: Floats,
+        counts: Counts,
         fitted: "Surprises | None" = None,
         *,
         borrow: bool = True,
     ) -> None:
-        n_states = moved.shape[1]
-        n_actions = moved.shape[0] // n_states
-        last = scipy.sparse.csr_array(ended.reshape(-1, 1))
-        outcomes = scipy.sparse.csr_array(scipy.sparse.hstack([moved, last]))
+        outcomes = counts.sparse().outcomes().astype(np.float64)
         tries = np.asarray(outcomes.sum(axis=1), np.float64).ravel()
+        self.tries: Floats = tries.reshape(counts.visits.shape)
         everywhere = np.asarray(outcomes.sum(axis=0)).ravel()
         self._everywhere = everywhere / max(1.0, everywhere.sum())
         self._rows = np.flatnonzero(tries > 0)
@@ -58,14 +56,14 @@ class Surprises:
         self.likeness = 0.0
         self.expected: Any = outcomes
         if borrow:
-            law = _laws_of_neighbours(outcomes, tries, n_actions)
+            law = _laws_of_neighbours(outcomes, tries, counts.n_actions)
             self.likeness = (
                 _likeness(outcomes, tries, law, self._everywhere)
                 if fitted is None
                 else fitted.likeness
             )
             self.expected = scipy.sparse.csr_array(outcomes + law * self.likeness)
-        if n_states <= _SMALL:
+        if outcomes.shape[1] <= _SMALL:
             self.expected = self.expected.toarray()
 
     def draw(self, rng: np.random.Generator | None) -> Any:
@@ -93,9 +91,9 @@ def _weights_of_news(outcomes: Any, tries: Floats) -> Floats:
     for n in _TRIED:
         c, size = outcomes.data[total > n], total[total > n]
         others = np.maximum(size - c, n)
-        chance = gammaln(others + 1) - gammaln(others - n + 1)
-        chance += gammaln(size - n + 1) - gammaln(size + 1)
-        never = np.where(size - c >= n, np.exp(chance), 0.0)  # seen in the first n tries
+        odds = gammaln(others + 1) - gammaln(others - n + 1)
+        odds += gammaln(size - n + 1) - gammaln(size + 1)
+        never = np.where(size - c >= n, np.exp(odds), 0.0)  # seen in the first n tries
         fresh = float((never * c / (size - n)).sum())
         news.append((fresh + 0.5 / (n + 1)) / (np.count_nonzero(tries > n) + 1.0))
     new = np.minimum.accumulate(np.clip(news, 1e-12, 0.9))

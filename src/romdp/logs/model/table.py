@@ -115,7 +115,7 @@ def describe_safety(model: "LatentModel") -> list[str]:
         times = "once" if found.tries == 1 else f"{found.tries} times"
         lines.append(
             f"it departs from that policy only for actions tried at least {times} in a state, and "
-            f"is worse with a chance of {found.harm:.0%}"
+            f"is worse with probability {found.harm:.0%}"
         )
     else:
         lines.append("it is that policy: nothing in the log is sure to be better")

@@ -1,25 +1,29 @@
-"""Count a log, here or on a cluster."""
+"""Read a log, here or on a cluster: count it, or keep its rows."""
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate, groupby
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, real_number, whole_number
-from romdp.logs.reading.closing import ENDS, LogCounts, finish
-from romdp.logs.reading.columns import Columns, Place, kind_of
-from romdp.logs.reading.joining import join
-from romdp.logs.reading.pieces import BATCH_ROWS, CsvPiece, Piece, TablePiece
-from romdp.logs.reading.sources import open_source
-from romdp.logs.reading.stretches import LogSettings, Stretch, count_stretch
-
-MOST_OBSERVATIONS, MOST_ACTIONS = 2**24 - 1, 2**15 - 1
-"""So many fit into the columns of numbers that are counted."""
+from romdp.logs.reading.closing import (
+    LogCounts,
+    LogRows,
+    check_ends,
+    close,
+    finish,
+    kept_rows,
+)
+from romdp.logs.reading.columns import MISSING, Columns, Place, kind_of, numbers
+from romdp.logs.reading.sources import BATCH_ROWS, Piece, open_source
+from romdp.logs.reading.stretches import A_BITS, ENDED, LogSettings, Stretch, count_stretch, join
 
 STRETCHES_PER_WORKER = 4
 """More than one, so that a slow worker of a cluster does not keep the others waiting."""
-
-_ALL = 1.0 - 2.0**-53  # a share of episodes that is all of them
 
 
 def count_logs(
@@ -29,6 +33,7 @@ def count_logs(
     holdout: float = 0.2,
     most_held: int = 2_000_000,
     ends: str = "truncated",
+    missing: str = "error",
     sort: bool = False,
     seed: int = 0,
     workers: int | None = None,
@@ -41,7 +46,7 @@ def count_logs(
     """Count a log in one pass over its rows.
 
     Memory is bounded by the numbers of distinct transitions, of episodes and of rows held out;
-    other rows spill to temporary files if they are many.
+    where rows are sorted first, they wait in temporary files if they are many.
 
     Parameters
     ----------
@@ -55,14 +60,17 @@ def count_logs(
         The number of rows to hold out, at most.
     ends
         What the last row of an episode leads to: ``"truncated"``, nothing is known of it;
-        ``"restart"``, the first observation of the episode that began next. A column
-        ``terminated`` tells it of each episode.
+        ``"terminated"`` or ``"restart"``, its end. A column ``terminated`` tells it of each
+        episode.
+    missing
+        What a row without an observation is: ``"error"``, refused; ``"drop"``, left out, and the
+        episode is cut there; ``"own"``, an observation like others, called None.
     sort
         Sort each episode by the order column first.
     seed
         Decides which episodes are held out.
     workers
-        How many threads count; by default as many as there are cores, at most eight.
+        How many threads read files; by default one for each core.
     batch_rows
         Rows to look at together. It changes the speed and the memory, not the result.
     max_observations, max_actions
@@ -82,118 +90,138 @@ def count_logs(
     array([[0, 0],
            [0, 1]])
     """
-    choice(ends, "ends", ENDS)
-    _check_sort(sort, columns)
-    if ends != "truncated" and columns.terminated is not None:
-        raise InvalidInputError(
-            f"column {columns.terminated!r} tells how episodes end; leave ends out"
-        )
+    pieces = open_source(data)
     settings = LogSettings(
         columns,
         whole_number(seed, "seed", 0, 2**62),
         real_number(holdout, "holdout", 0.0, 1.0, open_high=True),
         whole_number(most_held, "most_held", 0),
-        whole_number(max_observations, "max_observations", 1, MOST_OBSERVATIONS),
-        whole_number(max_actions, "max_actions", 1, MOST_ACTIONS),
+        whole_number(max_observations, "max_observations", 1, ENDED),
+        whole_number(max_actions, "max_actions", 1, 2**A_BITS - 1),
         sort,
-        None if workers is None else whole_number(workers, "workers", 1),
+        missing,
     )
-    batch_rows = whole_number(batch_rows, "batch_rows", 1)
-    pieces = open_source(data)
-    check_columns(pieces, columns)
-    if client is not None and not sort:
-        stretches = _count_on_cluster(client, pieces, settings, batch_rows)
-    else:
-        stretches = [count_stretch(pieces, settings, 0, batch_rows, progress)]
-    return _finished(stretches, pieces, settings, ends)
+    if check_columns(pieces, columns):
+        raise InvalidInputError(
+            f"{columns.shown!r} holds vectors, which romdp.fit encodes before they are counted"
+        )
+    as_text = all(piece.is_csv for piece in pieces)
+    whole = _read(pieces, settings, ends, workers, batch_rows, progress, client)
+    return finish(whole, as_text)
 
 
 def read_rows(
-    data: Any, columns: Columns, workers: int | None = None, *, sort: bool = False
-) -> LogCounts:
-    """Keep all rows of a log, as held-out episodes."""
-    _check_sort(sort, columns)
-    settings = LogSettings(columns, holdout=_ALL, most_held=2**62, sort=sort, threads=workers)
+    data: Any,
+    columns: Columns,
+    *,
+    ends: str = "truncated",
+    missing: str = "error",
+    sort: bool = False,
+    workers: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> LogRows:
+    """Keep all rows of a log, of names or of vectors; the arguments are as for `count_logs`."""
     pieces = open_source(data)
-    check_columns(pieces, columns)
-    return _finished([count_stretch(pieces, settings)], pieces, settings)
+    settings = LogSettings(
+        columns,
+        max_observations=ENDED,
+        max_actions=2**A_BITS - 1,
+        sort=sort,
+        missing=missing,
+        are_vectors=check_columns(pieces, columns),
+        keep_all=True,
+    )
+    as_text = all(piece.is_csv for piece in pieces)
+    rows = kept_rows(_read(pieces, settings, ends, workers, BATCH_ROWS, progress), as_text)
+    assert rows is not None
+    return rows
 
 
-def _check_sort(sort: bool, columns: Columns) -> None:
-    """Refuse to sort where nothing says by what, or which rows belong together."""
-    if sort and columns.order is None:
+def _read(
+    pieces: Sequence[Piece],
+    settings: LogSettings,
+    ends: str,
+    workers: int | None,
+    batch_rows: int,
+    progress: Callable[[int], object] | None,
+    client: Any = None,
+) -> Stretch:
+    """Read a log and close all of its episodes."""
+    columns = settings.columns
+    check_ends(ends, columns.terminated)
+    choice(settings.missing, "missing", MISSING)
+    if settings.are_vectors and settings.missing == "own":
+        raise InvalidInputError(
+            'missing is "own", but observations are vectors, which have no names; pass "drop"'
+        )
+    if settings.sort and columns.order is None:
         raise InvalidInputError("sort=True needs an order column to sort by; name it as order")
-    if sort and columns.terminated is not None and columns.episode is None:
+    if settings.sort and columns.terminated is not None and columns.episode is None:
         raise InvalidInputError(
             "sort=True needs an episode column: without one, episodes are told apart by the rows "
             "that end them, which must be in order already"
         )
-
-
-def _finished(
-    stretches: Sequence[Stretch | None],
-    pieces: Sequence[Piece],
-    settings: LogSettings,
-    ends: str = "truncated",
-) -> LogCounts:
-    found = [stretch for stretch in stretches if stretch is not None]
-    if not found:
+    whole_number(batch_rows, "batch_rows", 1)
+    if client is not None and not settings.sort:
+        parts = _on_cluster(client, pieces, settings, batch_rows)
+    else:
+        with _threads(workers):
+            parts = [count_stretch(pieces, settings, 0, batch_rows, progress)]
+    parts = [part for part in parts if len(part.chains)]
+    if not parts:
         raise InvalidInputError(f"{pieces[0].label} holds no rows; there is nothing to learn from")
-    all_csv = all(isinstance(piece, CsvPiece) for piece in pieces)
-    return finish(join(found, settings), settings, ends, as_numbers=all_csv)
+    whole = join(parts)
+    close(whole, ends)
+    if not len(whole.pairs) and not any(map(len, whole.kept)):
+        raise InvalidInputError(f"column {columns.shown!r} is empty: every observation is missing")
+    return whole
 
 
-def check_columns(pieces: Sequence[Piece], columns: Columns) -> None:
-    """Check that every file has the columns, and that they are of one kind in all of them."""
-    first: tuple[str, dict[str, str]] | None = None
-    for label, same in groupby(pieces, lambda piece: piece.label):
-        kinds = columns.check(_readable(next(iter(same)), columns), label)
-        if first is None:
-            first = (label, kinds)
-        for column, kind in kinds.items():
-            if first[1][column] == "none":
-                first[1][column] = kind  # a file without rows says nothing about it
-            if kind not in ("none", first[1][column]):
+@contextmanager
+def _threads(workers: int | None) -> Iterator[None]:
+    """Let Arrow use so many threads."""
+    import pyarrow as pa
+
+    before = pa.cpu_count()
+    pa.set_cpu_count(before if workers is None else whole_number(workers, "workers", 1))
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(before)
+
+
+def check_columns(pieces: Sequence[Piece], columns: Columns) -> bool:
+    """Check that every file has the columns, and that they are of one kind in all of them.
+
+    Returns whether observations are vectors.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    for piece in pieces:
+        for column, arrow_type in columns.check(piece).items():
+            kind = kind_of(arrow_type)
+            known, label = first.get(column, ("none", ""))
+            if known == "none":  # a file without rows says nothing about it
+                first[column] = kind, piece.label
+            elif kind not in ("none", known):
                 raise InvalidInputError(
-                    f"column {column!r} holds {first[1][column]} values in {first[0]} and {kind} "
-                    f"values in {label}; make it one type in all files"
+                    f"column {column!r} holds {known} values in {label} and {kind} values in "
+                    f"{piece.label}; make it one type in all files"
                 )
+    return columns.are_vectors(pieces[0].types)
 
 
-def _readable(piece: Piece, columns: Columns) -> dict[str, Any]:
-    """Types as they will be read: in CSV files a name is text and a reward a number."""
-    types = dict(piece.types)
-    if isinstance(piece, CsvPiece):
-        import pyarrow as pa
-
-        for column in columns.wanted.names:
-            if types.get(column) is not None:
-                types[column] = pa.string()
-        for column in columns.wanted.numbers:
-            if types.get(column) is not None:
-                types[column] = pa.float64()
-        order = columns.order
-        if order is not None and types.get(order) is not None and kind_of(types[order]) == "text":
-            row, value = piece.odd_one(order)
-            raise Place(piece.label, 0).error(
-                row,
-                order,
-                f"{value!r} is no order in time: write whole numbers, or times such as "
-                "2024-01-31 18:05:00, in all rows",
-            )
-    return types
-
-
-def _count_on_cluster(
+def _on_cluster(
     client: Any, pieces: Sequence[Piece], settings: LogSettings, batch_rows: int
-) -> list[Stretch | None]:
+) -> list[Stretch]:
     """Count stretches of a log on a Dask cluster; a worker that dies is replaced by others."""
-    if any(isinstance(piece, TablePiece) for piece in pieces):
+    if any(piece.path is None for piece in pieces):
         raise InvalidInputError("a cluster counts files; write the table to a folder first")
     columns = settings.columns
     n_stretches = STRETCHES_PER_WORKER * max(1, len(client.scheduler_info()["workers"]))
     if columns.episode is None and columns.terminated is not None:
         n_stretches = 1  # where an episode begins is known only by the rows before
+    if columns.reward is not None:
+        settings = replace(settings, shift=_first_reward(pieces, columns))
     found = [
         client.submit(count_stretch, part, settings, row, batch_rows, pure=False)
         for part, row in share_out(pieces, n_stretches, columns.episode is not None)
@@ -201,24 +229,26 @@ def _count_on_cluster(
     return [future.result() for future in found]
 
 
+def _first_reward(pieces: Sequence[Piece], columns: Columns) -> float | None:
+    reward = str(columns.reward)
+    for piece in pieces:
+        for batch in piece.batches({reward: columns.check(piece)[reward]}, 1):
+            if batch.num_rows:
+                return float(numbers(batch, reward, Place(piece.label, 0))[0])
+    return None
+
+
 def share_out(
     pieces: Sequence[Piece], n_stretches: int, may_guess: bool
 ) -> list[tuple[list[Piece], int]]:
-    """Split the pieces into stretches of about the same weight, each with its first row.
+    """Split the pieces into stretches of about as many each, with the first row of each.
 
     Where the rows before a piece are not known and matter (``may_guess`` is false), there is
     only one stretch.
     """
-    if not may_guess and any(piece.n_rows is None for piece in pieces):
+    rows = [piece.n_rows for piece in pieces]
+    if not may_guess and None in rows:
         n_stretches = 1
-    rows = [0, *accumulate(piece.n_rows or 0 for piece in pieces)]
-    ends = list(accumulate(piece.weight for piece in pieces))
-    middle = [
-        (end - piece.weight / 2) / max(ends[-1], 1) for end, piece in zip(ends, pieces, strict=True)
-    ]
-    owners = [min(int(m * n_stretches), n_stretches - 1) for m in middle]
-    stretches = []
-    for _, group in groupby(range(len(pieces)), lambda i: owners[i]):
-        members = list(group)
-        stretches.append(([pieces[i] for i in members], rows[members[0]]))
-    return stretches
+    first = [0, *accumulate(n or 0 for n in rows)]
+    parts = np.array_split(np.arange(len(pieces)), min(n_stretches, len(pieces)))
+    return [([pieces[i] for i in part], first[part[0]]) for part in parts]

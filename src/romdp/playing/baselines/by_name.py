@@ -1,7 +1,8 @@
-"""Baselines by name, played and scored like agents."""
+"""Baselines by name."""
 
 import dataclasses
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import gymnasium
 
@@ -12,34 +13,14 @@ from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 from romdp.playing.baselines.dqn import DQN
 from romdp.playing.baselines.qlearning import QLearning
-from romdp.playing.baselines.score import Callback
+from romdp.playing.player import Epoch, play
 from romdp.playing.run import Run
+
+Baseline = DQN | QLearning
+"""A frozen description of a learner that `romdp.play` and `romdp.Online` take like an agent."""
 
 BASELINES: dict[str, type[DQN] | type[QLearning]] = {DQN.name: DQN, QLearning.name: QLearning}
 """The baselines by name."""
-
-
-class Baseline(Protocol):
-    """A frozen description of a learner with a loop of its own."""
-
-    @property
-    def name(self) -> str:
-        """What it is called on the command line and in the tables."""
-        ...
-
-    def check(self) -> None:
-        """Refuse, with what to install, where something is missing."""
-        ...
-
-    def play(
-        self,
-        world: ROMDP | MDP | gymnasium.Env[Any, Any],
-        steps: int,
-        seed: Seed = 0,
-        callback: Callback | None = None,
-    ) -> Run:
-        """Play from the start; see `play_baseline`."""
-        ...
 
 
 def baseline(name: str, **settings: Any) -> Baseline:
@@ -72,10 +53,10 @@ def play_baseline(
     steps: int,
     seed: Seed = 0,
     *,
-    callback: Callback | None = None,
+    callback: Callable[[Epoch], object] | None = None,
     **settings: Any,
 ) -> Run:
-    """Let a baseline play in a world.
+    """Let a baseline play in a world: ``romdp.play(baseline(name, **settings), world, ...)``.
 
     Parameters
     ----------
@@ -109,4 +90,4 @@ def play_baseline(
     >>> run.partition.n_clusters, int(run.steps[-1])
     (9, 10000)
     """
-    return baseline(name, **settings).play(world, steps, seed, callback)
+    return play(baseline(name, **settings), world, steps, seed, callback=callback, progress=False)

@@ -12,18 +12,16 @@ from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, stream
-from romdp.core.validation import real_number, whole_number
-from romdp.exact.mdp import MDP
-from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.playing.baselines.episodes import EnvScore, ScoredEnv
-from romdp.playing.baselines.score import Callback, Score
-from romdp.playing.run import Run
-from romdp.worlds.environments import ROMDPEnv
+from romdp.core.validation import freeze, real_number, whole_number
+from romdp.data.trajectory import END
+from romdp.planning.backup import Plan
+from romdp.playing.baselines.learner import Learner
 
-_WORLD, _LEARNER = 0, 1  # streams of the seed: the world's is the one that agents meet
+_LEARNER = 1  # a stream of the seed; 0 is the world's
 _LAYERS = (30, 30, 30)  # the paper's "network of size 30 x 30 x 30"
 
 
@@ -76,6 +74,7 @@ class DQN:
     learning_starts: int = 500
 
     name: ClassVar[str] = "dqn"
+    takes_any_reward: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         real_number(self.learning_rate, "learning_rate", 0, open_low=True)
@@ -91,83 +90,120 @@ class DQN:
         """Refuse, with what to install, where PyTorch or stable-baselines3 is missing."""
         _libraries()
 
-    def play(
-        self,
-        world: ROMDP | MDP | gymnasium.Env[Any, Any],
-        steps: int,
-        seed: Seed = 0,
-        callback: Callback | None = None,
-    ) -> Run:
-        """Play in a world; the arguments are those of `play_baseline`."""
-        torch, baselines = _libraries()
-        n_steps = whole_number(steps, "steps", 1)
-        score: Score
-        env: Any
-        if isinstance(world, gymnasium.Env):
-            score = EnvScore(self.name, world, n_steps, seed, callback)
-            env = ScoredEnv(world, score)
-        else:
-            place = as_romdp(world)
-            score = Score(self.name, place, n_steps, seed, callback)
-            env = _ScoredEnv(place, _word(seed, _WORLD), score)
-        with _borrowed_generators(torch):
-            model = baselines.DQN(
+    def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "DQNState":
+        """Begin a life: a network with random weights and an empty buffer."""
+        return DQNState(self, n_observations, n_actions, seed)
+
+
+class DQNState(Learner):
+    """One life of `DQN`: stable-baselines3's network, buffer and gradient steps, in our loop."""
+
+    agent: DQN
+
+    def __init__(self, agent: DQN, n_observations: int, n_actions: int, seed: Seed) -> None:
+        super().__init__(agent, n_observations, n_actions, seed)
+        self._torch, self._library = _libraries()
+        self._word = int(stream(self.seed, _LEARNER).generate_state(1)[0])
+        self._global: list[Any] | None = None  # the state of the borrowed generators
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all that was learned."""
+        agent, torch = self.agent, self._torch
+        with self._borrowed():
+            self._model = self._library.DQN(
                 "MlpPolicy",
-                # already vectorised, so that no monitor keeps every reward forever
-                baselines.common.vec_env.DummyVecEnv([lambda: env]),
-                learning_rate=float(self.learning_rate),
-                gamma=float(self.discount),
-                # may exceed 1: the schedule must not depend on how long the run is
-                exploration_fraction=self.exploration_steps / score.steps,
-                exploration_final_eps=float(self.exploration_floor),
-                target_update_interval=int(self.target_interval),
-                train_freq=int(self.train_interval),
-                batch_size=int(self.batch_size),
-                buffer_size=int(self.buffer_size),
-                learning_starts=int(self.learning_starts),
+                _Shape(self.n_observations, self.n_actions),
+                learning_rate=float(agent.learning_rate),
+                gamma=float(agent.discount),
+                batch_size=int(agent.batch_size),
+                buffer_size=int(agent.buffer_size),
                 policy_kwargs={"net_arch": list(_LAYERS), "optimizer_class": torch.optim.RMSprop},
-                seed=_word(seed, _LEARNER),
+                seed=self._word,
                 device="cpu",
             )
+            logger = self._library.common.logger.Logger(folder=None, output_formats=[])
+            self._model.set_logger(logger)
+            self._model.policy.set_training_mode(False)
             # The network has no layer that acts differently in training; switching every module
             # to and fro at each step takes a quarter of the time.
-            model.policy.set_training_mode = lambda mode: None
-            model.learn(score.steps, callback=lambda *_: score.step < score.steps)
-        return score.run
+            self._model.policy.set_training_mode = lambda mode: None
+
+    def action(self, observation: int, age: int = 0) -> int:
+        """Return the network's best action, the less often any other the later it is."""
+        agent = self.agent
+        fallen = min(1.0, self.step / agent.exploration_steps)
+        exploring = 1.0 + fallen * (agent.exploration_floor - 1.0)
+        with self._borrowed():
+            if self.step < agent.learning_starts or np.random.random() < exploring:  # noqa: NPY002
+                return int(np.random.randint(self.n_actions))  # noqa: NPY002
+            return int(self._values(np.array([observation])).argmax())
+
+    def _values(self, observations: NDArray[np.int64]) -> NDArray[np.float64]:
+        with self._torch.no_grad():
+            shown, _ = self._model.policy.obs_to_tensor(observations)
+            values: NDArray[np.float64] = self._model.q_net(shown).numpy().astype(np.float64)
+        return values
+
+    def learn(self, observation: int, action: int, reward: float, following: int) -> None:
+        """Put a step into the buffer, and make a gradient step if it is time."""
+        agent, model = self.agent, self._model
+        self.step += 1
+        over = following == END
+        if following >= 0 or over:  # what a cut step led to is not known
+            after = observation if over else following
+            columns = (observation, after, action, reward, over)
+            model.replay_buffer.add(*(np.array([column]) for column in columns), [{}])
+        with self._borrowed():
+            if self.step % agent.target_interval == 0:
+                update = self._library.common.utils.polyak_update
+                update(model.q_net.parameters(), model.q_net_target.parameters(), 1.0)
+            trains = self.step > agent.learning_starts and self.step % agent.train_interval == 0
+            if trains and model.replay_buffer.size() > 0:
+                model.train(gradient_steps=1, batch_size=int(agent.batch_size))
+
+    def best_plan(self) -> Plan:
+        """Return the greedy policy of the network."""
+        values = self._values(np.arange(self.n_observations))
+        worth = values.max(axis=1)
+        policy, span = freeze(values.argmax(axis=1)), float(np.ptp(worth))
+        return Plan(policy, np.nan, span, 0, freeze(worth), converged=True, gap=0.0)
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[None]:
+        """Let stable-baselines3 draw from the global generators, and put them back afterwards."""
+        torch = self._torch
+        before = _take(torch)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # sums in one order: the same seed gives the same network
+        if self._global is not None:
+            _put(torch, self._global)
+        try:
+            yield
+        finally:
+            self._global = _take(torch)
+            _put(torch, before)
+            torch.set_num_threads(threads)
 
 
-class _ScoredEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A world that keeps the score and takes the truth out of what the learner is shown."""
+class _Shape(gymnasium.Env[Any, Any]):
+    """What observations and actions look like; nobody plays in it."""
 
-    def __init__(self, world: ROMDP, seed: int, score: Score) -> None:
-        super().__init__(ROMDPEnv(world, reveal_hidden_state=True))
-        self._world_seed, self._score = seed, score
-        self._hidden_state = -1
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start the world from its own stream, whatever seed the learner has."""
-        observation, info = self.env.reset(seed=self._world_seed)
-        self._hidden_state = info["hidden_state"]
-        return observation, {}
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the world; the score sees the hidden state, the learner does not."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        score = self._score
-        score.taken[self._hidden_state, action] += 1
-        score.reward[0] += float(reward)
-        score.step += 1
-        self._hidden_state = info["hidden_state"]
-        if score.step == score.due:
-            score.note()
-        return observation, reward, terminated, truncated, {}
+    def __init__(self, n_observations: int, n_actions: int) -> None:
+        self.observation_space = gymnasium.spaces.Discrete(n_observations)
+        self.action_space = gymnasium.spaces.Discrete(n_actions)
 
 
-def _word(seed: Seed, key: int) -> int:
-    """Derive the 32 bits that seed a library which takes whole numbers only."""
-    return int(stream(seed, key).generate_state(1)[0])
+def _take(torch: Any) -> list[Any]:
+    """Return where the global generators stand."""
+    return [random.getstate(), np.random.get_state(), torch.get_rng_state()]  # noqa: NPY002
+
+
+def _put(torch: Any, states: list[Any]) -> None:
+    """Set the global generators."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+    torch.set_rng_state(states[2])
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -179,18 +215,3 @@ def _libraries() -> tuple[Any, Any]:
             "agent 'dqn' needs PyTorch and stable-baselines3, which are not installed "
             f"({error}); install them with: pip install 'romdp[dqn]'"
         ) from None
-
-
-@contextmanager
-def _borrowed_generators(torch: Any) -> Iterator[None]:
-    """Let stable-baselines3 seed the global generators, and put them back afterwards."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - they are global
-    words, threads = torch.get_rng_state(), torch.get_num_threads()
-    torch.set_num_threads(1)  # sums in one order: the same seed gives the same network
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-        torch.set_rng_state(words)
-        torch.set_num_threads(threads)

@@ -1,9 +1,8 @@
 """Average-reward Q-learning: the cheap model-free baseline, compiled."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,21 +10,20 @@ from romdp.core.compiled import kernel
 from romdp.core.randomness import (
     Seed,
     as_uniform,
+    generator,
     next_word,
     pick,
     split_word,
-    stream,
     xoshiro_state,
 )
-from romdp.core.validation import real_number, whole_number
-from romdp.exact.mdp import MDP
-from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.playing.baselines.episodes import EnvScore, ScoredEnv, learn_tabular
-from romdp.playing.baselines.score import Callback, Score
-from romdp.playing.run import Run
+from romdp.core.validation import freeze, real_number
+from romdp.data.trajectory import END
+from romdp.planning.backup import Plan
+from romdp.playing.baselines.learner import Learner
 from romdp.worlds.simulator import Simulator, Tables, draw_reward
 
-_WORLD, _LEARNER = 0, 1  # streams of the seed: the world's is the one that agents meet
+_LEARNER = 1  # a stream of the seed; 0 is the world's
+_USUAL_STEPS = 100_000  # of a run, where nobody says how many there will be
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,10 @@ class QLearning:
     optimism
         The first guess of the gain. The highest possible reward is 1.
     discount, learning_rate, greedy_after, floor
-        In a Gymnasium environment, which has episodes, plain Q-learning (Watkins) plays instead:
-        its discount and its step size, the share of the steps after which exploration has fallen
-        to its floor, and the share of random actions from then on. Those above are not used there.
+        Where episodes may end, as in a Gymnasium environment, plain Q-learning (Watkins) plays
+        instead: its discount and its step size, the share of the steps after which exploration has
+        fallen to its floor, and the share of random actions from then on. Those above are not used
+        there.
     exploration
         About how often actions are drawn at random at each observation: this many times, and
         then this many times more whenever its visits have grown by a factor e.
@@ -67,8 +66,8 @@ class QLearning:
 
     Examples
     --------
-    >>> from romdp.worlds import river_swim
-    >>> run = QLearning().play(river_swim(n_states=3), steps=1000, seed=0)
+    >>> import romdp
+    >>> run = romdp.play(QLearning(), romdp.worlds.river_swim(n_states=3), steps=1000, seed=0)
     >>> run.agent, int(run.steps[-1])
     ('q-learning', 1000)
     """
@@ -83,6 +82,7 @@ class QLearning:
     floor: float = 0.01
 
     name: ClassVar[str] = "q-learning"
+    takes_any_reward: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         real_number(self.memory, "memory", 0)
@@ -98,59 +98,69 @@ class QLearning:
     def check() -> None:
         """Pass: nothing more need be installed."""
 
-    def play(
-        self,
-        world: ROMDP | MDP | gymnasium.Env[Any, Any],
-        steps: int,
-        seed: Seed = 0,
-        callback: Callback | None = None,
-    ) -> Run:
-        """Play in a world; the arguments are those of `play_baseline`."""
-        if isinstance(world, gymnasium.Env):
-            return self._play_episodes(world, whole_number(steps, "steps", 1), seed, callback)
-        place = as_romdp(world)
-        score = Score(self.name, place, whole_number(steps, "steps", 1), seed, callback)
-        tables = Tables.of(place)
-        start = Simulator(place, stream(seed, _WORLD)).arrays()
-        chance = xoshiro_state(seed, _LEARNER)
-        values = np.zeros((place.n_observations, place.n_actions))
-        visits = np.zeros(values.shape, np.int64)
-        gain = np.full(1, float(self.optimism))
-        pace = self.gain_rate / values.size
-        while score.step < score.steps:
-            more = score.due - score.step
-            _learn(
-                tables,
-                start["state"],
-                start["place"],
-                chance,
-                more,
-                float(self.memory),
-                float(pace),
-                float(self.exploration),
-                values,
-                visits,
-                gain,
-                score.taken,
-                score.reward,
-            )
-            score.step += more
-            score.gain = float(gain[0])
-            score.note()
-        return score.run
+    def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "QLearningState":
+        """Begin a life: nothing learned."""
+        return QLearningState(self, n_observations, n_actions, seed)
 
-    def _play_episodes(self, env: Any, steps: int, seed: Seed, callback: Callback | None) -> Run:
-        score = EnvScore(self.name, env, steps, seed, callback)
-        learn_tabular(
-            ScoredEnv(env, score),
-            score,
-            seed,
-            self.discount,
-            self.learning_rate,
-            self.greedy_after,
-            self.floor,
+
+class QLearningState(Learner):
+    """One life of `QLearning`: the values of all pairs."""
+
+    agent: QLearning
+
+    def __init__(self, agent: QLearning, n_observations: int, n_actions: int, seed: Seed) -> None:
+        super().__init__(agent, n_observations, n_actions, seed)
+        self._rng = generator(self.seed, _LEARNER)
+        self._chance = xoshiro_state(self.seed, _LEARNER)  # of the compiled loop
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all that was learned."""
+        self.values = np.zeros((self.n_observations, self.n_actions))
+        self._visits = np.zeros(self.values.shape, np.int64)
+        self._average = np.full(1, float(self.agent.optimism))
+
+    def action(self, observation: int, age: int = 0) -> int:
+        """Return the best action by now, the less often any other the later it is."""
+        agent, rng = self.agent, self._rng
+        decay = max(1.0, agent.greedy_after * (self.total_steps or _USUAL_STEPS))
+        if rng.random() < max(agent.floor, 1.0 - self.step / decay):
+            return int(rng.integers(self.n_actions))
+        row = self.values[observation]
+        return int(rng.choice(np.flatnonzero(row == row.max())))
+
+    def learn(self, observation: int, action: int, reward: float, following: int) -> None:
+        """Learn from one step; the end is worth nothing more, and a cut step teaches nothing."""
+        self.step += 1
+        if following < 0 and following != END:
+            return
+        ahead = 0.0 if following == END else self.agent.discount * self.values[following].max()
+        error = reward + ahead - self.values[observation, action]
+        self.values[observation, action] += self.agent.learning_rate * error
+
+    def advance(self, simulator: Simulator, steps: int) -> None:
+        """Play in a compiled world, which goes on for ever."""
+        agent = self.agent
+        simulator.let(
+            _learn,
+            self._chance,
+            steps,
+            float(agent.memory),
+            float(agent.gain_rate / self.values.size),
+            float(agent.exploration),
+            self.values,
+            self._visits,
+            self._average,
         )
-        return score.run
+        self.step += steps
+        self.gain = float(self._average[0])
+
+    def best_plan(self) -> Plan:
+        """Return the greedy policy."""
+        worth = self.values.max(axis=1)
+        span = float(np.ptp(worth))
+        policy = freeze(self.values.argmax(axis=1))
+        return Plan(policy, self.gain, span, 0, freeze(worth), converged=True, gap=0.0)
 
 
 @kernel
@@ -158,6 +168,8 @@ def _learn(
     tables: Tables,
     state: NDArray[np.uint64],
     place: NDArray[np.int64],
+    taken: NDArray[np.int64],
+    collected: NDArray[np.float64],
     chance: NDArray[np.uint64],
     steps: int,
     memory: float,
@@ -166,8 +178,6 @@ def _learn(
     values: NDArray[np.float64],
     visits: NDArray[np.int64],
     gain: NDArray[np.float64],
-    taken: NDArray[np.int64],
-    collected: NDArray[np.float64],
 ) -> None:
     """Act and learn for some steps; the hidden state x only moves the world and is scored.
 
@@ -193,7 +203,7 @@ def _learn(
             a = int(split_word(word, np.uint64(n_actions))[0])
         reward, s0, s1, s2, s3 = draw_reward(law, mean[x, a], s0, s1, s2, s3)
         total += reward
-        taken[x, a] += 1
+        taken[x * n_actions + a] += 1
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)
         x = pick(move_keep, move_alias, (x * n_actions + a) * n_states, n_states, word)
         word, s0, s1, s2, s3 = next_word(s0, s1, s2, s3)

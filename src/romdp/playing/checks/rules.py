@@ -24,6 +24,7 @@ def _own_loop(case: Case) -> AgentState:
     world, state = case.world, case.state()
     n_observations, n_actions = world.n_observations, world.n_actions
     simulator = Simulator(world, stream(case.seed, 0))  # 0: the world's stream of a seed
+    state.begin(simulator.observation)
     for _ in range(case.steps):
         seen = simulator.observation
         if state.must_think(seen):

@@ -1,7 +1,7 @@
 """Hidden states behind vectors: encode, group the codes, decode."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,14 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.encoding.decoder import StateDecoder, teach
-from romdp.encoding.encoder import Encoder
 from romdp.encoding.moments import Floats, Ints
 from romdp.encoding.portraits import Portraits
-from romdp.encoding.scoring import memory_score, score, score_with_age, with_motives
-from romdp.encoding.steps import Steps
+from romdp.encoding.scoring import find_motives, memory_score, score, score_with_age
+from romdp.encoding.steps import by_age, last_steps, vectors_of
 from romdp.encoding.views import Encoding, apply_features
+
+if TYPE_CHECKING:
+    from romdp.encoding.encoder import Encoder
 
 _FEW_VISITS = 5  # steps per code
 _UNSURE = 0.7  # mean certainty below which a state cannot be told from the others
@@ -28,11 +30,12 @@ _WORSE = -1.0  # standard errors: a decoder is kept unless it predicts held-out 
 
 
 def find_states(
-    steps: Steps,
+    steps: Trajectory,
     clusterer: Clusterer,
     rng: np.random.Generator,
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
     previous: Encoding | None = None,
+    by_step: bool = False,
 ) -> StateDecoder:
     """Find the hidden states behind vectors.
 
@@ -49,17 +52,22 @@ def find_states(
     previous
         Codes that were learned before from fewer steps, by an agent. If codes lie apart, each is
         a state to it, and none are grouped.
+    by_step
+        Whether codes may be told apart by the step of the episode, as an agent can.
     """
 
-    def quick(some: Steps, codes: Ints) -> Ints:
+    def quick(some: Trajectory, codes: Ints) -> Ints:
         counts = _count(some, codes, int(codes.max()) + 1)
         evidence = Evidence(counts, step=counts.n_steps + 1)
         start = Partition.singletons(counts.n_observations)
         return np.maximum(clusterer.regroup(evidence, start, rng).labels, 0)
 
-    encoder, shown = encoder or Encoder(), steps.vectors
-    steps = replace(steps, vectors=apply_features(encoder.features, shown))
-    encoding = encoder.learn(steps, previous, quick)
+    from romdp.encoding.encoder import Encoder  # which imports scikit-learn
+
+    encoder, shown = encoder or Encoder(), vectors_of(steps)
+    steps = steps.changed(vectors=apply_features(encoder.features, shown))
+    vectors = vectors_of(steps)
+    encoding = encoder.learn(steps, previous, quick, by_step)
     notes = _notes_on_codes(encoding, steps)
     if not encoding.is_signal:
         nothing = np.zeros(encoding.n_codes, np.int64)
@@ -67,28 +75,31 @@ def find_states(
     if previous is not None and encoding.tells_states:
         each = np.arange(encoding.n_codes)
         return StateDecoder(encoding, freeze(each), freeze(np.ones(len(each))), None, notes)
-    codes, plain_steps = encoding.codes(steps.vectors), steps
+    codes, plain_steps = encoding.codes(vectors), steps
     if encoding.stepwise:
-        steps = steps.by_age
+        steps = by_age(steps)
     labels, certainty = _group(steps, codes, encoding.n_codes, clusterer, rng)
     if encoding.stepwise and encoding.view == "apart":
-        alone, grouped = (score_with_age(c, plain_steps, True)[0] for c in (codes, labels[codes]))
+        alone, grouped = (
+            score_with_age(c, plain_steps, in_use=True)[0] for c in (codes, labels[codes])
+        )
         if alone.exceeds(grouped) > -_WORSE:  # there are too few steps to group these codes
             labels, certainty = np.arange(encoding.n_codes), np.ones(encoding.n_codes)
-    certainty = certainty * _told_apart(encoding, labels, steps.vectors)
+    certainty = certainty * _told_apart(encoding, labels, vectors)
     states = labels[codes]
     plain = StateDecoder(encoding, freeze(labels), freeze(certainty), None, notes)
     if encoding.view == "apart" or plain.n_states == 1:
         return _noted(plain, steps, shown)
 
-    def regroup(some: Steps, states: Ints) -> Ints:
+    def regroup(some: Trajectory, states: Ints) -> Ints:
         found, _ = _group(some, states, int(states.max()) + 1, clusterer, rng)
         return found[states]
 
     linear, judged = teach(steps, states, plain.n_states, encoding.teaching_map, rng, regroup)
     views = (states[-len(judged) :], judged)
-    part = with_motives(steps.last(len(judged)), views)
-    before, after = (score(some, part) for some in views)
+    part = last_steps(steps, len(judged))
+    motives = find_motives(part, views)
+    before, after = (score(some, part, motives) for some in views)
     fewer = len(linear.bias) < plain.n_states
     if after.exceeds(before) < (2 * _WORSE if fewer else _WORSE):
         return _noted(plain, steps, shown)
@@ -97,7 +108,7 @@ def find_states(
 
 
 def _group(
-    steps: Steps, codes: Ints, n_codes: int, clusterer: Clusterer, rng: np.random.Generator
+    steps: Trajectory, codes: Ints, n_codes: int, clusterer: Clusterer, rng: np.random.Generator
 ) -> tuple[Ints, Floats]:
     """Group codes; those that never occur join the first group."""
     counts = _count(steps, codes, n_codes)
@@ -132,17 +143,12 @@ def _told_apart(encoding: Encoding, labels: Ints, vectors: NDArray[Any]) -> Floa
     return np.where(n > 0, np.bincount(codes, sure, len(labels)) / np.maximum(n, 1), 1.0)
 
 
-def _count(steps: Steps, codes: Ints, n_codes: int) -> Counts:
-    cuts = np.flatnonzero(steps.following != np.arange(1, steps.n_steps + 1))
-    lengths = np.diff(np.append(-1, cuts))
-    rewards = None if steps.pay_alike else steps.rewards
-    seen = Trajectory(
-        codes, steps.actions, rewards, lengths, n_observations=n_codes, n_actions=steps.n_actions
-    )
-    return Counts.from_trajectory(seen)
+def _count(steps: Trajectory, codes: Ints, n_codes: int) -> Counts:
+    rewards = None if steps.pays_alike else steps.rewards
+    return Counts.from_trajectory(steps.encoded(codes, n_codes).changed(rewards=rewards))
 
 
-def _notes_on_codes(encoding: Encoding, steps: Steps) -> tuple[str, ...]:
+def _notes_on_codes(encoding: Encoding, steps: Trajectory) -> tuple[str, ...]:
     notes = []
     if not encoding.is_signal:
         notes.append(
@@ -157,17 +163,18 @@ def _notes_on_codes(encoding: Encoding, steps: Steps) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def is_mixed(states: Ints, steps: Steps) -> bool:
+def is_mixed(states: Ints, steps: Trajectory) -> bool:
     """Whether some state is several: what follows depends on where one came from as well."""
-    own = score(states, replace(steps, rewards=None))  # memory says nothing of rewards either
+    own = score(states, steps.changed(rewards=None))  # memory says nothing of rewards either
     memory = memory_score(states, steps)
     return memory.is_signal and memory.mean > _MIXED * max(own.mean, 0.0)
 
 
-def _noted(decoder: StateDecoder, steps: Steps, shown: NDArray[Any]) -> StateDecoder:
+def _noted(decoder: StateDecoder, steps: Trajectory, shown: NDArray[Any]) -> StateDecoder:
     """Add portraits, and notes on states that are several or cannot be told from others."""
-    part = steps.first(20_000)
-    states, certainty = decoder.decode_prepared(part.vectors)
+    part = steps.part(0, min(steps.n_steps, 20_000))
+    vectors = vectors_of(part)
+    states, certainty = decoder.decode_prepared(vectors)
     notes = list(decoder.notes)
     if is_mixed(states, part):
         notes.append(
@@ -184,7 +191,7 @@ def _noted(decoder: StateDecoder, steps: Steps, shown: NDArray[Any]) -> StateDec
             f"placed with a certainty below {_UNSURE:.0%} on average; they may not be told apart "
             "by what is seen"
         )
-    codes = decoder.encoding.codes(part.vectors)
+    codes = decoder.encoding.codes(vectors)
     sizes = decoder.n_states, decoder.encoding.n_codes
     portraits = Portraits.of(shown[: part.n_steps], states, certainty, codes, *sizes)
     return replace(decoder, notes=tuple(notes), portraits=portraits)

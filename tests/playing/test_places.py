@@ -1,4 +1,4 @@
-"""Stages: other people's environments, restarted and rescaled, and worlds in the same place."""
+"""Places: other people's environments, restarted and rescaled, and compiled worlds."""
 
 import gymnasium
 import numpy as np
@@ -8,9 +8,12 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 
 import romdp
 from romdp.core.errors import InvalidInputError
-from romdp.playing.stages import CompiledStage, SteppedStage, checked_range, stage_for, unit_reward
+from romdp.playing.environments import step_limit
+from romdp.playing.places import CompiledPlace, DrivenPlace, place_for
+from romdp.playing.rewards import checked_range, unit_reward
 from romdp.worlds import random_mdp, random_romdp
 from romdp.worlds.environments import ROMDPEnv
+from romdp.worlds.vector_wrappers import VectorObservation
 from romdp.worlds.wrappers import RichObservation, VocabularyWrapper
 
 WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
@@ -44,14 +47,16 @@ def counted(env, steps, **options):
     counts = playing.state.recorder.counts
     moves = counts.dense().transitions.sum(axis=1)
     pairs = {(int(y), int(z)): int(moves[y, z]) for y, z in np.argwhere(moves)}
+    pairs |= {(int(y), "end"): int(counts.ends[y].sum()) for y in np.argwhere(counts.ends)[:, 0]}
     return playing, pairs, counts.visits.sum(axis=1).tolist()
 
 
-def test_a_terminated_step_leads_to_what_the_restart_shows():
+def test_a_terminated_step_leads_to_the_end():
     env = Script([(1, 0, ""), (4, 1, "terminated"), (2, 0, "")], [0, 3])
-    _, pairs, visits = counted(env, 3)
-    assert pairs == {(0, 1): 1, (1, 3): 1, (3, 2): 1}  # 4, where the episode ended, is not seen
+    playing, pairs, visits = counted(env, 3)
+    assert pairs == {(0, 1): 1, (1, "end"): 1, (3, 2): 1}  # 4, where it ended, is not seen
     assert visits == [1, 1, 0, 1, 0]
+    assert playing.state.recorder.starts.tolist() == [1, 0, 0, 1, 0]
     assert env.seeds[0] is not None
     assert env.seeds[1] is None  # the environment's own chance goes on
 
@@ -66,7 +71,7 @@ def test_a_truncated_step_counts_its_reward_and_no_transition():
 
 def test_a_step_that_is_both_counts_as_terminated():
     env = Script([(4, 1, "terminated truncated"), (2, 0, "")], [0, 3])
-    assert counted(env, 2)[1] == {(0, 3): 1, (3, 2): 1}
+    assert counted(env, 2)[1] == {(0, "end"): 1, (3, 2): 1}
 
 
 def test_rewards_are_rescaled_and_reported_in_their_own_units():
@@ -95,6 +100,43 @@ def test_a_reward_outside_its_range_is_refused(reward, message):
 def test_an_observation_outside_its_space_is_refused():
     with pytest.raises(InvalidInputError, match="observation 7 is not in"):
         counted(Script([(7, 0, "")], [0]), 1)
+
+
+def _pictures():
+    """Noisy vectors of a lake with two views: codes must be learned."""
+    rng = np.random.default_rng(0)
+    views = [rng.normal(cell, 0.1, (20, 4)) for cell in range(16)]
+    return VectorObservation(gymnasium.make("FrozenLake-v1"), views, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "steps"),
+    [
+        (lambda: gymnasium.make("CliffWalking-v1", max_episode_steps=200), 2_000),
+        (lambda: gymnasium.make("FrozenLake-v1"), 2_000),
+        (lambda: gymnasium.make("Blackjack-v1"), 1_000),
+        (lambda: gymnasium.make("Taxi-v4"), 1_500),
+        (lambda: gymnasium.make("CartPole-v1"), 900),
+        (_pictures, 900),
+    ],
+    ids=["cliff", "lake", "blackjack", "taxi", "cartpole", "vectors"],
+)
+def test_ten_lines_over_online_do_what_play_does(make, steps):
+    run = romdp.play(romdp.LCPSRL(), make(), steps, seed=3, progress=False)
+    env = make()
+    spaces_, limit = (env.observation_space, env.action_space), step_limit(env)
+    online = romdp.Online(romdp.LCPSRL(), *spaces_, seed=3, step_limit=limit)
+    shown, _ = env.reset(seed=romdp.first_seed(3))
+    for _ in range(steps):
+        shown, reward, terminated, truncated, _ = env.step(online.act(shown))
+        over = terminated or truncated
+        following = None if over else shown
+        online.observe(reward, following, terminated=terminated, truncated=truncated)
+        if over:
+            shown, _ = env.reset()
+    np.testing.assert_array_equal(online.returns, run.returns)
+    assert len(run.returns) > 0
+    assert online.partition == run.partition
 
 
 def test_reward_ranges():
@@ -200,12 +242,13 @@ def test_a_time_limit_hides_nothing():
     assert np.isfinite(playing.run.regret).all()
 
 
-def test_the_right_stage_is_chosen():
-    assert isinstance(stage_for(WORLD, 0), CompiledStage)
-    assert isinstance(stage_for(random_mdp(n_states=3, n_actions=2, seed=0), 0), CompiledStage)
-    assert isinstance(stage_for(ROMDPEnv(WORLD), 0), SteppedStage)
+def test_the_right_place_is_chosen():
+    agent, mdp = romdp.PSRL(), random_mdp(n_states=3, n_actions=2, seed=0)
+    assert isinstance(place_for(agent, WORLD, 0), CompiledPlace)
+    assert isinstance(place_for(agent, mdp, 0), CompiledPlace)
+    assert isinstance(place_for(agent, ROMDPEnv(WORLD), 0), DrivenPlace)
     with pytest.raises(InvalidInputError):
-        stage_for("FrozenLake-v1", 0)
+        place_for(agent, "FrozenLake-v1", 0)
 
 
 def test_a_continuous_environment_is_played_at_random_until_there_are_codes():

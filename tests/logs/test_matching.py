@@ -11,7 +11,7 @@ import pytest
 import romdp
 from romdp.logs import fit
 from romdp.logs.applying import apply_model
-from romdp.logs.reading.names import Matcher
+from romdp.logs.matching import Matcher
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=6, seed=1)
 SEEN = romdp.simulate(WORLD, "uniform", 2000, seed=0)

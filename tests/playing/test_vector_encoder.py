@@ -8,12 +8,13 @@ import pytest
 from gymnasium import spaces
 
 import romdp
-from romdp.clustering.vectors import find_states
+from romdp.clustering.states import find_states
 from romdp.core.errors import StorageError
 from romdp.core.storage import read_arrays, write_arrays
+from romdp.data.trajectory import END, UNKNOWN
 from romdp.encoding.encoder import make_steps
-from romdp.playing.memory import Memory
-from romdp.playing.vector_codes import VectorCodes
+from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
+from romdp.playing.vector_encoder import VectorEncoder
 
 
 class Corridor(gymnasium.Env):
@@ -63,7 +64,7 @@ def test_pictures_that_repeat_are_names_and_others_are_encoded(noise, tmp_path):
     online = romdp.Online(romdp.LCPSRL(objective="average"), env.observation_space, 2, seed=3)
     _, shown = steps(online, env, env.reset(seed=1)[0], 600)
     assert online.returns["length"][-20:].mean() < 6
-    codes = online._state.codes
+    codes = online._encoder
     assert (codes.names is None) == (codes.decoder is not None) == bool(noise)
     online.save(tmp_path / "agent.npz")
     again = romdp.Online.load(tmp_path / "agent.npz")
@@ -131,8 +132,8 @@ def test_codes_that_were_just_opened_survive_saving(asked, tmp_path):
         shown, reward, over, _, _ = env.step(action)
         online.observe(reward, None if over else shown, terminated=over)
         shown = env.reset()[0] if over else shown
-    assert (online._state.codes.book.sizes < 20).any()
-    book = online._state.codes.book
+    assert (online._encoder.book.sizes < 20).any()
+    book = online._encoder.book
     for strange in (9.0, 9.1):  # a state that was never met, twice
         vector = np.full(env.observation_space.shape, strange)
         action = online.act(vector) if asked else None
@@ -143,7 +144,7 @@ def test_codes_that_were_just_opened_survive_saving(asked, tmp_path):
             assert again.act(vector) == action
         for agent in (online, again):
             agent.observe(0.0, vector)
-        ours, theirs = online._state.codes.book, again._state.codes.book
+        ours, theirs = online._encoder.book, again._encoder.book
         np.testing.assert_array_equal(ours.points, theirs.points)
         np.testing.assert_array_equal(ours.sizes, theirs.sizes)
     assert ours.n_codes == book.n_codes + 1
@@ -154,10 +155,12 @@ def test_codes_that_were_just_opened_survive_saving(asked, tmp_path):
     ("name", "value"),
     [
         ("memory_actions", 7),
-        ("memory_following", 10**9),
-        ("memory_restart", -3),
+        ("memory_over", 3),
+        ("memory_before", 10**9),
+        ("memory_before", 7),
+        ("memory_streams", -1),
         ("memory_ages", -1),
-        ("memory_tickets", 0),
+        ("memory_numbers", 0),
         ("memory_rewards", np.nan),
         ("memory_vectors", np.inf),
     ],
@@ -168,9 +171,9 @@ def test_a_crafted_memory_is_refused(name, value, tmp_path):
     online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=3)
     steps(online, env, env.reset(seed=1)[0], 120)
     online.save(tmp_path / "agent.npz")
-    arrays, facts = read_arrays(tmp_path / "agent.npz", "online agent", 3)
-    arrays[f"agent_{name}"][5] = value
-    write_arrays(tmp_path / "agent.npz", "online agent", 3, arrays, facts)
+    arrays, facts = read_arrays(tmp_path / "agent.npz", "online agent", 4)
+    arrays[name][5] = value
+    write_arrays(tmp_path / "agent.npz", "online agent", 4, arrays, facts)
     with pytest.raises(StorageError, match=name):
         romdp.Online.load(tmp_path / "agent.npz")
 
@@ -179,23 +182,38 @@ def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
     monkeypatch.setattr("romdp.playing.memory._MOST_NUMBERS", 1)
     memory = Memory(2)
     for t in range(9000):
-        assert memory.add(np.array([t, 0], np.float32)) == t
-        memory.actions[memory.size - 1] = 0
+        assert memory.see(np.array([t, 0], np.float32), age=t, before=t - 1) == t
+        memory.finish(t, 0, 0.0, GOES_ON)
     assert memory.size <= memory.most == 4096
     last = np.arange(8000, 9000)
     rows = memory.rows(last)
     np.testing.assert_array_equal(memory.vectors[rows, 0], last)
     assert memory.rows(np.array([-1, 9000]))[0] == -1
     asked = np.array([-1, 0, 1, 70, 4000, 7500, 8999, 9000])
-    assert [memory.row(ticket) for ticket in asked.tolist()] == memory.rows(asked).tolist()
+    assert [memory.row(number) for number in asked.tolist()] == memory.rows(asked).tolist()
+    seen, kept, final = memory.steps(1)
+    assert seen.n_steps == memory.size
+    after = seen.next_observations
+    np.testing.assert_array_equal(np.diff(seen.vectors[:, 0])[after[:-1] >= 0], 1)
+    assert seen.first_observations.tolist() == [0]  # where stretches are missing nothing begins
+    assert (final == -1).all()
+    np.testing.assert_array_equal(memory.numbers[kept], seen.vectors[:, 0])
 
 
-def test_a_vector_that_waits_for_its_action_keeps_its_ticket():
-    memory = Memory(2)
-    one, other = np.array([1, 2], np.float32), np.array([1, 3], np.float32)
-    assert [memory.add(vector) for vector in (one, other, one)] == [0, 1, 0]
-    memory.actions[0] = 0
-    assert [memory.add(vector) for vector in (other, one)] == [1, 2]
+def test_steps_of_several_streams_lie_together_and_know_where_they_led():
+    memory = Memory(1)
+    first = memory.see(np.zeros(1), stream=0)
+    other = memory.see(np.ones(1), stream=1)
+    memory.finish(first, 1, 0.5, GOES_ON)
+    waiting = memory.see(np.full(1, 2.0), stream=0, age=1, before=first)
+    memory.finish(other, 0, 1.0, ENDED)
+    again = memory.see(np.full(1, 3.0), stream=1)
+    memory.finish(again, 1, 0.0, CUT)
+    seen, rows, final = memory.steps(2)
+    assert seen.vectors.ravel().tolist() == [0.0, 1.0, 3.0]
+    assert seen.lengths.tolist() == [1, 1, 1]
+    assert seen.next_observations.tolist() == [UNKNOWN, END, UNKNOWN]
+    assert (rows.tolist(), final.tolist()) == ([first, other, again], [waiting, -1, -1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
@@ -207,17 +225,24 @@ def test_a_vector_equal_to_the_last_one_overwrites_no_step(dtype):
     for _ in range(50):
         online.act(shown)
         online.observe(1.0, shown)
-    memory = online._state.codes.memory
-    steps, _ = memory.steps(2)
-    assert steps.actions.size == online.n_steps == 50
-    assert steps.rewards.sum() == 50.0
-    assert (steps.following[:-1] == np.arange(1, 50)).all()
+    seen, _, _ = online._memory.steps(2)
+    assert seen.n_steps == online.n_steps == 50
+    assert seen.rewards.sum() == 50.0
+    assert (seen.next_observations[:-1] == np.arange(1, 50)).all()
+    assert online._encoder.n_codes == 1
+
+
+def filled(vectors):
+    memory = Memory(vectors.shape[1])
+    for vector in vectors:
+        memory.see(vector)
+    return memory
 
 
 def test_codes_of_short_vectors_are_called_by_a_typical_one():
     """Two places of a plane: the names say where they are."""
     box = spaces.Box(-10, 10, (2,))
-    codes = VectorCodes(box)
+    codes = VectorEncoder(box)
     assert codes.name(0) == "code 0"
     rng = np.random.default_rng(0)
     places = np.array([[0.0, 3.0], [7.0, -2.0]])
@@ -225,10 +250,10 @@ def test_codes_of_short_vectors_are_called_by_a_typical_one():
     states = np.append(0, actions.cumsum()[:-1]) % 2  # action 1 goes to the other place
     vectors = places[states] + 0.05 * rng.standard_normal((600, 2))
     seen = make_steps(vectors, actions, states.astype(float))
-    for vector in vectors:
-        codes.encode(vector)
+    memory = filled(vectors)
     for view in ("standard", "actions"):  # whether or not the view shows all there is
-        codes.adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=(view,))))
+        codes._adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=(view,))))
+        codes.find_examples(memory)
         kept = codes.snapshot()
         assert kept.example(0) is None  # the name says it
         names = {kept.name(code) for code in range(kept.n_codes)}
@@ -243,29 +268,28 @@ def test_a_policy_keeps_a_vector_of_each_code_to_look_at(tmp_path):
     states = rng.integers(0, 2, 600)  # action 1 leads to the other kind
     actions = np.append((states[1:] != states[:-1]).astype(int), 0)
     vectors = kinds[states] + 0.05 * rng.standard_normal((600, 16))
-    codes = VectorCodes(spaces.Box(-10, 10, (16,)))
-    for vector in vectors:
-        codes.encode(vector)
-    codes.adopt(find_states(make_steps(vectors, actions, None), romdp.Likelihood(), rng))
+    codes = VectorEncoder(spaces.Box(-10, 10, (16,)))
+    codes._adopt(find_states(make_steps(vectors, actions, None), romdp.Likelihood(), rng))
+    codes.find_examples(filled(vectors))
     kept = codes.snapshot()
     for state in (0, 1):
         np.testing.assert_allclose(kept.example(kept.find(kinds[state])), kinds[state], atol=0.3)
     assert kept.example(kept.n_codes + 5) is None
-    again = VectorCodes(spaces.Box(-10, 10, (16,)))
+    again = VectorEncoder(spaces.Box(-10, 10, (16,)))
     again.restore(kept.arrays())
     np.testing.assert_array_equal(again.example(0), kept.example(0))
     np.testing.assert_array_equal(again.snapshot().example(0), kept.example(0))
     broken = kept.arrays() | {"examples": np.full((2, 16), np.inf, np.float32)}
     with pytest.raises(StorageError, match="example"):
-        VectorCodes(spaces.Box(-10, 10, (16,))).restore(broken)
-    pictures = VectorCodes(spaces.Box(0, 255, (4, 4), np.uint8))
+        VectorEncoder(spaces.Box(-10, 10, (16,))).restore(broken)
+    pictures = VectorEncoder(spaces.Box(0, 255, (4, 4), np.uint8))
     shown = rng.integers(0, 256, (4, 4)).astype(np.uint8)
-    pictures.code(pictures.encode(shown))
+    pictures.encode(shown)
     np.testing.assert_array_equal(pictures.snapshot().example(0), shown.ravel())
 
 
 def test_bad_vectors_are_refused():
-    codes = VectorCodes(spaces.Box(-1, 1, (3,)))
+    codes = VectorEncoder(spaces.Box(-1, 1, (3,)))
     for bad, message in (
         ([1.0, 2.0], r"has 2 numbers; Box.* has 3$"),
         ([[np.nan]], r"has 1 numbers; Box.* has 3$"),
@@ -311,7 +335,7 @@ def test_where_the_step_matters_and_is_not_shown_there_is_a_code_for_every_step(
     env = Melody()
     online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=3)
     _, shown = steps(online, env, env.reset(seed=1)[0], 1001)
-    codes = online._state.codes
+    codes = online._encoder
     assert codes.n_codes == 7  # right at four steps, wrong at three
     assert {codes.name(code).split(":")[0][-6:] for code in range(7)} == {
         f"step {age}" for age in range(4)
@@ -348,16 +372,17 @@ def test_streams_count_their_own_steps_and_keep_what_followed():
     for t in range(40):
         for name, env in enumerate(envs[: 1 + t]):  # each begins a step later than the last
             action, age = online.act(seen[name], stream=name), env.age
-            memory, ticket = online._state.codes.memory, online._streams[name].observation
-            assert memory.ages[memory.rows(np.array([ticket]))] == age
+            memory, number = online._memory, online._streams[name].kept
+            assert memory.ages[memory.row(number)] == age
             seen[name], reward, ended, _, _ = env.step(action)
             online.observe(reward, None if ended else seen[name], terminated=ended, stream=name)
             seen[name] = env.reset()[0] if ended else seen[name]
-    kept, _ = memory.steps(2)
-    after = np.flatnonzero(kept.following >= 0)
-    np.testing.assert_array_equal(kept.following[after], after + 1)  # episodes lie together
+    kept, _, final = memory.steps(2)
+    after = np.flatnonzero(kept.next_observations >= 0)
+    np.testing.assert_array_equal(kept.next_observations[after], after + 1)  # as they lie
     np.testing.assert_array_equal(kept.ages[after] + 1, kept.ages[after + 1])
-    assert (kept.following == -2).sum() <= 3  # where streams are now
+    assert (kept.next_observations == UNKNOWN).sum() <= 3  # where streams are now
+    assert (final == -1).all()
 
 
 def test_vectors_that_tell_nothing_are_warned_about_once():

@@ -1,9 +1,10 @@
-"""Where what an environment shows becomes a code, and an action's number an action again.
+"""Observations in, codes out: how what an environment shows becomes a whole number, from 0 on.
 
-The agent sees codes, whole numbers from 0. There are four kinds of them: `Numbers` for
-observations that are numbers already, `Numbering` for the elements of a finite Gymnasium space,
-`romdp.playing.vector_codes.VectorCodes` for vectors and pictures, and `Names` for anything else
-that can be told apart, in the order in which it first appears.
+An agent sees codes only. There are four encoders: `Numbers` for observations that are numbers
+already, `Numbering` for the elements of a finite Gymnasium space,
+`romdp.playing.vector_encoder.VectorEncoder` for vectors and pictures, and `Names` for anything else
+that can be told apart, in the order in which it first appears. `Numbers` and `Numbering` also turn
+an action's number into an action again.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,31 +27,42 @@ _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint6
 _CAPACITY = 2**13  # different observations that an environment may show where it does not say
 
 
-class Codes(Protocol):
-    """Codes for what is seen.
+class ObservationEncoder(Protocol):
+    """From observations to codes.
 
     Attributes
     ----------
     size
         How many codes there can be.
+    learns
+        Whether codes are learned from what was seen, and may change.
     """
 
     size: int
+    learns: bool = False
 
     @property
-    def depend_on_step(self) -> bool:
+    def depends_on_step(self) -> bool:
         """Whether the same observation has another code at another step of the episode."""
         return False
 
-    def encode(self, observation: Any) -> int:
-        """Return the code of what is seen now, which may be a new one."""
+    def read(self, observation: Any) -> Any:
+        """Check an observation; returns what `code` takes."""
         ...
 
-    def find(self, observation: Any, step: int = 0) -> int:
-        """Return the code, -1 for what has none; nothing is learned by asking.
+    def code(self, seen: Any, age: int = 0) -> int:
+        """Return the code of what was read, which may be a new one.
 
-        ``step`` is how many steps of the episode are over, for codes that depend on it.
+        ``age`` is how many steps of the episode are over.
         """
+        ...
+
+    def encode(self, observation: Any, age: int = 0) -> int:
+        """Return the code of what is seen now, which may be a new one."""
+        return self.code(self.read(observation), age)
+
+    def find(self, observation: Any, age: int = 0) -> int:
+        """Return the code, -1 for what has none; nothing is learned by asking."""
         return self.encode(observation)
 
     def name(self, code: int) -> str:
@@ -62,7 +74,7 @@ class Codes(Protocol):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that `codes_from` reads."""
+        """Return plain data that `encoder_from` reads."""
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -71,14 +83,18 @@ class Codes(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Read what `arrays` returned."""
-        Stored(arrays, "the codes").finish()
+        Stored(arrays, "the encoder").finish()
 
-    def snapshot(self) -> "Codes":
-        """Return codes as they are now, for a policy."""
+    def is_in_the_dark(self, step: int) -> bool:
+        """Whether so many steps have taught nothing of what is seen."""
+        return False
+
+    def snapshot(self) -> "ObservationEncoder":
+        """Return the encoder as it is now, for a policy."""
         return self
 
 
-class Numbers(Codes):
+class Numbers(ObservationEncoder):
     """Observations or actions that are numbers from 0 already.
 
     Parameters
@@ -97,9 +113,13 @@ class Numbers(Codes):
     def __init__(self, size: int, what: str) -> None:
         self.size, self.what = whole_number(size, f"n_{what}s", 1), what
 
-    def encode(self, observation: Any) -> int:
+    def read(self, observation: Any) -> int:
         """Check a number and return it."""
         return whole_number(observation, self.what, 0, self.size - 1)
+
+    def code(self, seen: Any, age: int = 0) -> int:
+        """Return the number."""
+        return int(seen)
 
     def decode(self, number: int) -> int:
         """Return the number."""
@@ -114,7 +134,7 @@ class Numbers(Codes):
         return {"numbers": self.size}
 
 
-class Names(Codes):
+class Names(ObservationEncoder):
     """Anything that can be told apart, numbered in the order of first appearance.
 
     Parameters
@@ -127,11 +147,15 @@ class Names(Codes):
         self.vocabulary = vocabulary
         self.size = whole_number(vocabulary.capacity, "capacity of the vocabulary", 1)
 
-    def encode(self, observation: Any) -> int:
-        """Return the number of an observation; a new one gets the next."""
-        return self.vocabulary.encode(observation)
+    def read(self, observation: Any) -> Any:
+        """Check that an observation can be told from others, and that there is room for it."""
+        return self.vocabulary.read(observation)
 
-    def find(self, observation: Any, step: int = 0) -> int:
+    def code(self, seen: Any, age: int = 0) -> int:
+        """Return the number of an observation; a new one gets the next."""
+        return self.vocabulary.encode(seen)
+
+    def find(self, observation: Any, age: int = 0) -> int:
         """Return the number of an observation, -1 if it was never met."""
         return self.vocabulary.encode(observation, grow=False)
 
@@ -145,19 +169,19 @@ class Names(Codes):
         return {"names": self.vocabulary.to_dict()}
 
 
-def codes_for(space: Any) -> Codes:
-    """Choose the codes for observations.
+def encoder_for(space: Any) -> ObservationEncoder:
+    """Choose the encoder of observations.
 
     Parameters
     ----------
     space
         How many numbers there are, or a Gymnasium space. A finite space is numbered; vectors,
-        pictures, and what Gymnasium flattens to one are encoded (see `romdp.playing.vectors`); in
+        pictures, and what Gymnasium flattens to one are learned (see `VectorEncoder`); in
         any other one, each different observation is a name.
 
     Examples
     --------
-    >>> codes_for(spaces.Box(0, 255, (2, 2), np.uint8)).encode(np.zeros((2, 2), np.uint8))
+    >>> encoder_for(spaces.Box(0, 255, (2, 2), np.uint8)).encode(np.zeros((2, 2), np.uint8))
     0
     """
     if not isinstance(space, spaces.Space):
@@ -166,9 +190,9 @@ def codes_for(space: Any) -> Codes:
         return Numbering(space, "observation")
     boxed = any(isinstance(part, spaces.Box) for part in _parts(space))
     if boxed and isinstance(_flat(space), spaces.Box):
-        from romdp.playing.vector_codes import VectorCodes
+        from romdp.playing.vector_encoder import VectorEncoder
 
-        return VectorCodes(space)
+        return VectorEncoder(space)
     return Names(Vocabulary(_CAPACITY if size is None else min(size, _CAPACITY)))
 
 
@@ -221,8 +245,8 @@ def _flat(space: Any) -> Any:
         return None
 
 
-def codes_from(content: Any, what: str) -> Any:
-    """Read what ``to_dict`` of codes gave; anything else is an `InvalidInputError`."""
+def encoder_from(content: Any, what: str) -> Any:
+    """Read what ``to_dict`` of an encoder gave; anything else is an `InvalidInputError`."""
     match content:
         case {"numbers": int(size)} if len(content) == 1:
             return Numbers(size, what)
@@ -231,10 +255,10 @@ def codes_from(content: Any, what: str) -> Any:
         case {"space": space} if len(content) == 1:
             return Numbering(space_from(space), what)
         case {"vectors": space} if len(content) == 1 and what == "observation":
-            from romdp.playing.vector_codes import VectorCodes
+            from romdp.playing.vector_encoder import VectorEncoder
 
-            return VectorCodes(space_from(space))
-    raise InvalidInputError(f"these are no codes for an {what}: {str(content)[:60]}")
+            return VectorEncoder(space_from(space))
+    raise InvalidInputError(f"this is no encoder of an {what}: {str(content)[:60]}")
 
 
 def space_to_json(space: Any) -> dict[str, Any]:
@@ -282,7 +306,7 @@ def space_from(content: Any) -> Any:
     raise InvalidInputError(f"this is no space: {str(content)[:60]}")
 
 
-class Numbering(Codes):
+class Numbering(ObservationEncoder):
     """Numbers for the elements of an enumerable space.
 
     `Discrete`, `MultiDiscrete`, `MultiBinary`, and `Tuple` and `Dict` of such.
@@ -365,7 +389,7 @@ class Numbering(Codes):
 
         self._encode, self._decode = encode, decode
 
-    def encode(self, observation: Any) -> int:
+    def read(self, observation: Any) -> int:
         """Return the number of an element; one outside the space is refused."""
         try:
             number = self._encode(observation)
@@ -374,6 +398,10 @@ class Numbering(Codes):
         if not 0 <= number < self.size:
             raise InvalidInputError(f"{self.what} {observation!r} is not in {self.space}")
         return number
+
+    def code(self, seen: Any, age: int = 0) -> int:
+        """Return the number."""
+        return int(seen)
 
     def decode(self, number: int) -> Any:
         """Return the element of a number."""

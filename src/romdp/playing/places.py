@@ -1,0 +1,302 @@
+"""Where a run happens: a compiled world, or somebody's Gymnasium environments."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from romdp.agents.agent import AgentLike, AgentState
+from romdp.core.errors import InvalidInputError, MisuseError, StructureError
+from romdp.core.randomness import Seed, seed_sequence, stream
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.playing.encoders import Numbers
+from romdp.playing.environments import Outcome, step_limit, streams_of, world_shown_by
+from romdp.playing.episodes import Episodes
+from romdp.playing.online import Online
+from romdp.playing.policy import Policy, policy_of
+from romdp.worlds.simulator import Simulator
+
+_WORLD = 0  # the stream of the seed that the world draws from
+
+
+def first_seed(seed: Seed = 0) -> int:
+    """Return the seed with which `play` resets an environment first; later resets have none.
+
+    Whoever owns the loop gets the same episodes with ``env.reset(seed=romdp.first_seed(seed))``.
+    """
+    return int(stream(seed_sequence(seed), _WORLD).generate_state(1)[0])
+
+
+class Place(Protocol):
+    """What a run needs of the place where it happens.
+
+    Attributes
+    ----------
+    gain
+        The optimal reward per step, NaN where it is not known.
+    reward
+        What was collected so far, in the place's own units.
+    expected_reward
+        The same with each reward's mean in its place; NaN where that is not known.
+    """
+
+    gain: float
+
+    @property
+    def state(self) -> AgentState:
+        """The life of the agent."""
+        ...
+
+    @property
+    def reward(self) -> float:
+        """What was collected so far."""
+        ...
+
+    @property
+    def expected_reward(self) -> float:
+        """The sum of the mean rewards."""
+        ...
+
+    @property
+    def episodes(self) -> Episodes:
+        """The episodes that were finished."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """What to do by the mean of what was learned."""
+        ...
+
+    def must_think(self) -> bool:
+        """Whether the agent's epoch is over."""
+        ...
+
+    def think(self) -> None:
+        """Let the agent begin an epoch."""
+        ...
+
+    def advance(self, steps: int) -> None:
+        """Play until the agent must think or the steps are used up."""
+        ...
+
+    def describe(self) -> Any:
+        """Name the place, for a checkpoint's fingerprint."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that a checkpoint must hold."""
+        ...
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], state: AgentState) -> None:
+        """Go back to where `arrays` was taken, with the agent as it was then."""
+        ...
+
+
+def place_for(
+    agent: AgentLike, world: Any, seed: Seed, reward_range: tuple[float, float] | None = None
+) -> Place:
+    """Choose the place for a ROMDP, an MDP or a Gymnasium environment."""
+    if isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv):
+        return DrivenPlace(agent, world, seed, reward_range)
+    if not isinstance(world, ROMDP | MDP):
+        hint = f"gymnasium.make({world!r})" if isinstance(world, str) else "a Gymnasium environment"
+        raise InvalidInputError(
+            f"world is a {type(world).__name__}; pass a ROMDP, an MDP or {hint}"
+        )
+    if reward_range is not None:
+        raise InvalidInputError("reward_range is for Gymnasium environments; a world has [0, 1]")
+    return CompiledPlace(agent, world, seed)
+
+
+def known_gain(world: ROMDP) -> float:
+    """Return the optimal gain, NaN where there is no single one."""
+    try:
+        return world.hidden.gain
+    except StructureError:
+        return float("nan")
+
+
+class CompiledPlace:
+    """A `ROMDP` or `MDP`, stepped by the compiled simulator. It goes on for ever."""
+
+    def __init__(self, agent: AgentLike, world: ROMDP | MDP, seed: Seed) -> None:
+        self._world = as_romdp(world)
+        self._simulator = Simulator(self._world, stream(seed, _WORLD))
+        self._agent, self.gain, self.episodes = agent, known_gain(self._world), Episodes()
+        sizes = self._world.n_observations, self._world.n_actions
+        self.state: AgentState = agent.start(*sizes, seed)
+        self.state.begin(self._simulator.observation)
+
+    @property
+    def reward(self) -> float:
+        """What was collected so far."""
+        return self._simulator.reward
+
+    @property
+    def expected_reward(self) -> float:
+        """The sum of the mean rewards."""
+        return self._simulator.expected_reward
+
+    @property
+    def policy(self) -> Policy:
+        """What to do by the mean of what was learned."""
+        sizes = self._world.n_observations, self._world.n_actions
+        numbers = Numbers(sizes[0], "observation"), Numbers(sizes[1], "action")
+        return policy_of(self.state, *numbers, self._agent.name)
+
+    def must_think(self) -> bool:
+        """Whether the agent's epoch is over."""
+        return self.state.must_think(self._simulator.observation)
+
+    def think(self) -> None:
+        """Let the agent begin an epoch."""
+        self.state.think()
+
+    def advance(self, steps: int) -> None:
+        """Run the compiled loop."""
+        self.state.advance(self._simulator, steps)
+
+    def describe(self) -> Any:
+        """Name the world by its content."""
+        world = self._world
+        return [
+            world.transition,
+            world.reward,
+            world.labels,
+            world.observation_chance,
+            world.initial,
+            world.reward_law,
+        ]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Where the world stands."""
+        return self._simulator.arrays()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], state: AgentState) -> None:
+        """Go back there."""
+        self._simulator.restore(arrays)
+        self.state = state
+
+
+class DrivenPlace:
+    """A Gymnasium environment, or a vector of them: a loop over `Online` as anybody would write it.
+
+    It restarts whenever an episode ends. What the environments of a vector show is one agent's
+    experience: each is a stream of its own, and a step of all of them is as many steps of the run.
+    """
+
+    def __init__(
+        self,
+        agent: AgentLike,
+        env: Any,
+        seed: Seed,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        self._env, self._streams = env, streams_of(env)
+        self._online = Online(
+            agent,
+            self._streams.observation_space,
+            self._streams.action_space,
+            seed,
+            reward_range=reward_range,
+            step_limit=step_limit(env),
+        )
+        self.reward = 0.0
+        self.gain = self.expected_reward = float("nan")
+        self._mean_reward: NDArray[np.float64] | None = None
+        world = world_shown_by(env)
+        if world is not None:
+            self.gain, self._mean_reward = known_gain(world), world.reward[world.labels]
+            self.expected_reward = 0.0
+        self._seen = self._streams.reset(first_seed(seed))
+        self._restarting = [False] * len(self._seen)
+        self._actions: list[Any] = []  # for the next step, of the first few streams
+        self._taken: list[Any] = []  # in the last step
+        self._is_met = self._thinks = False  # whether it met what is shown next, and must think
+        self._outcomes: deque[tuple[int, Any]] = deque()  # of the last step, not learned from yet
+
+    @property
+    def state(self) -> AgentState:
+        """The life of the agent."""
+        state: AgentState = self._online._state
+        return state
+
+    @property
+    def episodes(self) -> Episodes:
+        """The episodes that were finished."""
+        return self._online._episodes
+
+    @property
+    def policy(self) -> Policy:
+        """What to do by the mean of what was learned."""
+        return self._online.policy
+
+    def must_think(self) -> bool:
+        """Whether the agent's epoch is over when it meets what is shown next."""
+        if self._outcomes:
+            return False
+        while (number := len(self._actions)) < len(self._seen) and self._restarting[number]:
+            self._actions.append(self._taken[number])  # which nobody looks at
+        if number == len(self._seen):
+            return False
+        if not self._is_met:
+            self._is_met, self._thinks = True, self._online._meet(self._seen[number], number)
+        return self._thinks
+
+    def think(self) -> None:
+        """Let the agent begin an epoch."""
+        self._online._think()
+        self._thinks = False
+
+    def advance(self, steps: int) -> None:
+        """Step the environments until the agent must think or the steps are used up."""
+        last = self.state.step + steps
+        while self.state.step < last:
+            if self._outcomes:
+                self._learn(*self._outcomes.popleft())
+                continue
+            while len(self._actions) < len(self._seen):
+                if self.must_think():
+                    return
+                if self._is_met:
+                    self._actions.append(self._online._choose(len(self._actions)))
+                    self._is_met = False
+            self._taken, self._actions = self._actions, []
+            self._outcomes.extend(self._streams.step(self._taken))
+
+    def _learn(self, number: int, outcome: Any) -> None:
+        """Learn from what came of a stream's action."""
+        if not isinstance(outcome, Outcome):  # it was only restarted
+            self._seen[number], self._restarting[number] = outcome, False
+            return
+        reward, shown, terminated, truncated, restart = outcome
+        over = terminated or truncated
+        following = None if over else shown
+        ends = {"terminated": terminated, "truncated": truncated}
+        self._online.observe(reward, following, **ends, stream=number)
+        self.reward += float(reward)
+        if self._mean_reward is not None:
+            self.expected_reward += float(
+                self._mean_reward[self._seen[number], self._taken[number]]
+            )
+        self._restarting[number] = bool(over) and restart is None
+        self._seen[number] = restart if over else shown
+
+    def describe(self) -> Any:
+        """Name the environment; it cannot be told from another of the same name."""
+        return repr(self._env)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Refuse: nobody can save somebody else's environment."""
+        raise MisuseError(
+            "a Gymnasium environment cannot be saved, so its run has no checkpoint; play without "
+            "checkpoint=, or use romdp.Online, whose agent can be saved"
+        )
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], state: AgentState) -> None:
+        """Refuse, as `arrays` does."""
+        self.arrays()
