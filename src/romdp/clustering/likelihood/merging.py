@@ -207,7 +207,7 @@ def _unite(blocks: Blocks, k: int, m: int) -> None:
 
 @kernel
 def _cell(table: NDArray[np.float64], alpha: float, n: int) -> float:
-    """Return `cell_term`, given the table alone: loops over a whole `Rule` take ten times longer."""
+    """Return `cell_term`, given the table alone: a whole `Rule` takes ten times longer here."""
     if n < table.size:
         value: float = table[n]
         return value
