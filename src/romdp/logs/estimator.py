@@ -15,11 +15,7 @@ from romdp.core.validation import choice, whole_array
 from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import are_vectors
 from romdp.logs.fitting import fit
-from romdp.logs.model.evaluation import log_score
 from romdp.logs.model.latent import LatentModel
-from romdp.logs.reading.closing import LogRows
-from romdp.logs.reading.columns import Columns
-from romdp.logs.reading.counting import read_rows
 
 Trajectories = Trajectory | Sequence[Trajectory]
 
@@ -132,37 +128,16 @@ class HiddenStates(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # it has
         actions: ArrayLike | None = None,
         lengths: ArrayLike | None = None,
     ) -> float:
-        """Return the mean log probability of the next observation, in nats per step.
+        """Return the mean log probability of what comes next, in nats per step.
 
         Larger is better; this is what a grid search compares. The arguments are as for `fit`.
         """
         model = self._fitted()
         data, observation = self._table(X, actions, None, lengths)
         if isinstance(data, Trajectory):
-            rows = LogRows.of_trajectory(data)
-        else:
-            roles = {role: role for role in _ROLES if role in data}
-            rows = read_rows(data, Columns(observation or (), **roles))
-        if rows.seen.vectors is not None and model.decoder is not None:
-            rows = rows.decoded(model.decoder)
-        known = rows.seen.next_observations >= 0
-        if not known.any():
-            raise InvalidInputError("X has no two steps in a row; there is nothing to predict")
-        seen, done = (
-            np.array([{name: i for i, name in enumerate(ours)}.get(x, -1) for x in theirs])
-            for ours, theirs in (
-                (model.observation_names, rows.observation_names),
-                (model.action_names, rows.action_names),
-            )
-        )
-        return log_score(
-            model.counts,
-            model.partition.labels,
-            model.visits,
-            seen[rows.seen.observations[known]],
-            done[rows.seen.actions[known]],
-            seen[rows.seen.next_observations[known]],
-        )
+            return model.score(data)
+        roles = {role: role if role in data else None for role in ("action", "episode")}
+        return model.score(data, observation=observation, **roles)
 
     def __sklearn_tags__(self) -> Any:
         """Say that names will do, too."""

@@ -265,11 +265,16 @@ def _arrival_shares(counts: Counts) -> Floats:
 def _grouped_probabilities(
     groups: Counts, labels: Ints, share: Floats, source: Ints, action: Ints, target: Ints
 ) -> Floats:
-    """Probability of the next observation: of its group given group and action, times its share."""
-    transitions = groups.dense().transitions
-    assert isinstance(transitions, np.ndarray)
+    """Probability of the next observation: of its group given group and action, times its share.
+
+    The end of an episode is one more observation in one more group, where ``labels`` have it.
+    """
+    outcomes = groups.dense().outcomes()
+    assert isinstance(outcomes, np.ndarray)
     placed = labels >= 0
-    mass = np.bincount(labels[placed], share[placed], groups.n_observations)
+    n_groups = max(groups.n_observations, int(labels.max()) + 1)
+    mass = np.bincount(labels[placed], share[placed], n_groups)
+    transitions = outcomes[:, :, :n_groups]
     totals = transitions.sum(axis=2, keepdims=True)
     # One pseudo-step, spread as all arrivals are.
     laws = (transitions + mass) / (totals + mass.sum()) * mass.sum()
@@ -285,10 +290,12 @@ def log_score(
 ) -> float:
     """Return the mean log probability of what came next under a fitted grouping, in nats.
 
-    Observations and actions that it does not know are -1; it expects one more than it knows.
+    Observations and actions that it does not know are -1; it expects one more than it knows. The
+    end of an episode is the number of observations.
     """
-    share = np.append(visits, 0) + _HALF
-    wide = np.append(labels, -1)
+    share = np.append(visits, [groups.ends.sum(), 0]) + _HALF
+    share[-2] *= groups.has_ends
+    wide = np.append(labels, [groups.n_observations if groups.has_ends else -1, -1])
     known = np.where(action >= 0, source, -1)
     found = _grouped_probabilities(groups, wide, share / share.sum(), known, action, target)
     return float(np.log(found).mean())

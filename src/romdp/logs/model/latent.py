@@ -22,6 +22,7 @@ from romdp.logs.model.checks import Check, check_model
 from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
 from romdp.logs.model.evaluation import HeldOut
 from romdp.logs.model.safety import Safety, judge
+from romdp.logs.model.values import Values, find_values
 from romdp.logs.reading.names import join_names
 from romdp.planning.confidence import Hoeffding
 
@@ -190,6 +191,36 @@ class LatentModel:
         says what is missing and how many rows would do.
         """
         return self.judged.value_lower
+
+    @cached_property
+    def _worth(self) -> Values:
+        return find_values(self.counts, self.reward_range, self.objective)
+
+    @property
+    def q_values(self) -> Floats:
+        """What each action is worth in each state, shape (n_states, n_actions).
+
+        The action is taken once, and the best policy among what was tried is followed from there
+        on, best under ``objective``. In units of the reward; for the average objective the sum of
+        what is earned above the average, relative to the states as the log visited them. A pair
+        that was never tried is taken to stay where it is and to pay the least. NaN without rewards.
+        """
+        return self._worth.q_values
+
+    @property
+    def values(self) -> Floats:
+        """What each state is worth: the largest of its ``q_values`` among what was tried."""
+        return self._worth.values
+
+    @property
+    def q_errors(self) -> Floats:
+        """Standard deviations of ``q_values``: doubt about moves and rewards, given the states."""
+        return self._worth.q_errors
+
+    @property
+    def value_errors(self) -> Floats:
+        """Standard deviations of ``values``; see ``q_errors``."""
+        return self._worth.value_errors
 
     @property
     def gain(self) -> float:
@@ -393,6 +424,26 @@ class LatentModel:
         if not len(observations):
             return [], False
         return self.decoder.predict([observations] if single else observations).tolist(), single
+
+    def score(self, log: Any, **columns: Any) -> float:
+        """Return how well the model foresees a log: nats per step, the larger the better.
+
+        It is the mean log probability of what followed each step, given what was seen and done: the
+        next observation, or the end of the episode where the model learned of ends. The last rows
+        of episodes that were cut lead to nothing that is known, and are not scored.
+
+        Parameters
+        ----------
+        log
+            As for `romdp.fit`; a `Trajectory` has names that are numbers.
+        columns
+            The columns of the log and how it is read, as for `romdp.fit` (``observation``,
+            ``action``, ``episode``, ``order``, ``terminated``, ``ends``, ``missing``, ``sort``),
+            where they differ from those of the log that was learned from.
+        """
+        from romdp.logs.scoring import score
+
+        return score(self, log, **columns)
 
     def typical(self, state: int, most: int = 5) -> tuple[Any, ...]:
         """Return the names of the observations seen most in a state."""
