@@ -78,6 +78,8 @@ def test_sl_ucrl_is_made_of_the_parts_that_it_names():
         romdp.Chain(*parts[1:])
     )
     assert romdp.SLUCRL(homogeneity=False).clusterer == romdp.Spectral()
+    finer = romdp.SLUCRL(resolution=0.2).clusterer
+    assert finer == romdp.Chain(romdp.Homogeneity(0.2), romdp.Spectral())
     uniform = romdp.TimeUniform()
     assert romdp.SLUCRL().planner == Optimism(uniform, 0.05)
     assert romdp.SLUCRL(3).clusterer.clusterers[-1] == romdp.Overlap(3, uniform, 1.0, 0.05)

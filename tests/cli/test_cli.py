@@ -13,6 +13,7 @@ from romdp.cli import app
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 from romdp.theory import bounds, lower_bound
+from romdp.worlds import river_swim
 from romdp.worlds.catalogue import WORLDS, load_world, make
 
 OPTIONS = {
@@ -139,6 +140,12 @@ def test_inspect_prints_json(world_file):
     assert content.pop("theory") == json.loads(json.dumps(bounds(world).to_dict()))
     assert content.pop("lower_bound") == lower_bound(world)
     assert content == json.loads(json.dumps(world.assumptions().to_dict()))
+
+
+def test_inspect_has_no_limit_where_the_theorem_does_not_apply(tmp_path):
+    river_swim().save(tmp_path / "river.npz")
+    assert "lower_bound" not in json.loads(run("inspect", tmp_path / "river.npz", "--json").stdout)
+    assert "No agent has less regret" not in run("inspect", tmp_path / "river.npz").stdout
 
 
 def test_inspect_shows_the_theory(world_file):

@@ -402,11 +402,6 @@ def test_needs_and_settings():
             Spectral(**bad)
 
 
-def test_verification_is_a_clusterer_of_its_own_now():
-    with pytest.warns(DeprecationWarning, match="Homogeneity"):
-        assert Spectral(verify=False) == Spectral()
-
-
 def test_missing_triples_are_an_error():
     seen = Trajectory([0, 1, 0], [0, 0, 0])
     with pytest.raises(InvalidInputError, match="no triples"):

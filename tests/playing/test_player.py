@@ -121,7 +121,7 @@ def test_epochs_tile_the_run():
         assert one.regret == pytest.approx(following.start * WORLD.hidden.gain - one.reward)
     assert sum(epoch.length for epoch in seen) == 2000
     table = playing.run.epochs
-    for column in ("start", "length", "n_clusters", "gain", "sweeps"):
+    for column in ("start", "length", "n_clusters", "gain", "sweeps", "converged"):
         np.testing.assert_array_equal(table[column], [getattr(epoch, column) for epoch in seen])
     assert seen[-1].regret == playing.run.regret[-1]
     assert seen[-1].pseudo_regret == playing.run.pseudo_regret[-1]

@@ -162,6 +162,20 @@ def test_a_world_without_choice_costs_nothing():
     assert romdp.theory.lower_bound(romdp.MDP([[[0.5, 0.5]], [[1.0, 0.0]]], [[0.2], [0.9]])) == 0
 
 
+@pytest.mark.parametrize(
+    "world",
+    [
+        romdp.worlds.river_swim(),
+        romdp.worlds.combination_lock(4),
+        romdp.MDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[0.2], [0.9]]),  # periodic
+        romdp.MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [[0.2], [0.9]], reward_law="uniform"),
+    ],
+    ids=["river", "lock", "periodic", "uniform"],
+)
+def test_no_bound_where_the_theorem_does_not_apply(world):
+    assert romdp.theory.lower_bound(world) is None
+
+
 numbers = st.floats(1e-100, 1e100)
 
 

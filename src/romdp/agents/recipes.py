@@ -130,6 +130,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     factor: float = 1.0,
     counting: Literal["pooled", "paper"] = "pooled",
     homogeneity: bool = True,
+    resolution: float = 0.3,
     method: Literal["tensor", "matrix"] = "tensor",
     objective: ObjectiveLike | None = None,
 ) -> Agent:
@@ -160,8 +161,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     spectral
         The spectral step, instead of ``Spectral(delta=delta, n_states=n_states)``. With
         `Spectral.paper`, ``homogeneity=False``, ``counting="paper"`` and ``confidence=Hoeffding()``
-        nothing of ours is left: that is the agent ``sl-ucrl-paper`` of ``romdp compare --sets
-        paper``.
+        nothing of ours is left: that is the agent ``sl-ucrl-paper`` of ``romdp compare``.
     factor
         Multiplies the bound of the spectral step and the widths of the minimal clustering: 0.5 for
         MDPs without hidden states, as in the paper's appendix. Any other factor than 1 looks for
@@ -171,6 +171,8 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         ``"pooled"`` or ``"paper"``; see `Agent`.
     homogeneity
         Whether `Homogeneity` takes part.
+    resolution
+        The share of the typical difference that `Homogeneity` rules out; see there.
     method
         The variant of the spectral step, where none is given; see `Spectral`.
     objective
@@ -183,11 +185,11 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         if not exact:
             spectral = replace(spectral, rank_step="threshold", decay=6.0)
     parts: list[Clusterer] = [spectral]
-    if homogeneity and exact:
-        parts.insert(0, Homogeneity(delta=delta, n_states=n_states))
     if n_states is not None:
         parts.append(Overlap(n_states, sets, factor, delta))
-    clusterer = Chain(*parts) if len(parts) > 1 else spectral
+    clusterer: Clusterer = Chain(*parts) if len(parts) > 1 else spectral
+    if homogeneity and exact:
+        clusterer = Chain(Homogeneity(resolution, delta, n_states), *parts)
     planner = Optimism(sets, delta, objective)
     return Agent(clusterer, planner, _stopping(sets), counting, name="sl-ucrl")
 

@@ -157,7 +157,7 @@ def inspect(
     facts = world.assumptions()
     n_steps = whole_number(steps, "steps", 1)
     theory = None if brief else bounds(world, delta, n_steps)
-    limit = None if brief or facts.gain is None else lower_bound(world)
+    limit = None if brief else lower_bound(world)
     if as_json:
         content = facts.to_dict()
         if facts.gain is not None:

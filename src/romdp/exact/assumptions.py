@@ -117,7 +117,7 @@ def find_assumptions(
     Y x Y: the rarest observation of each hidden state is the hardest target, and reaching it
     is a shortest-path problem on the X hidden states.
     """
-    ergodic, why = _ergodicity(hidden.transition)
+    ergodic, why = ergodicity(hidden.transition)
     slices = np.moveaxis(hidden.transition, 1, 0)
     singular = np.linalg.svd(slices, compute_uv=False)
     largest, smallest = singular[:, 0], singular[:, -1]
@@ -154,7 +154,8 @@ def find_assumptions(
     )
 
 
-def _ergodicity(transition: NDArray[np.float64]) -> tuple[bool | None, str]:
+def ergodicity(transition: NDArray[np.float64]) -> tuple[bool | None, str]:
+    """Say whether every policy's chain is irreducible and aperiodic, if that is known, and why."""
     if (transition > 0).all():
         return True, "every transition has positive probability"
     avoidable = can_avoid(transition).any(axis=1)

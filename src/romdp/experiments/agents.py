@@ -32,7 +32,8 @@ class Settings:
     ----------
     sets
         The confidence sets of all optimistic agents: ``"time-uniform"`` (the default; ``ucrl3``
-        always has them), ``"paper"``, ``"jaksch"`` or ``"bernstein"``.
+        always has them), ``"paper"`` (``sl-ucrl-paper`` always has them), ``"jaksch"`` or
+        ``"bernstein"``.
     scale
         Multiplies the widths of all sets but the time-uniform ones, which need none. A scale
         without ``sets`` means the paper's sets.
@@ -131,7 +132,7 @@ def _sl_ucrl(world: ROMDP, settings: Settings, n_states: int | None, factor: flo
 def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
     return SLUCRL(
         n_states,
-        settings.group_confidence,
+        Hoeffding(1.0 if settings.scale is None else settings.scale),
         settings.delta,
         spectral=Spectral.paper(settings.constant, delta=settings.delta, factor=factor),
         factor=factor,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.errors import ROMDPError
 from romdp.core.randomness import generator
 from romdp.core.text import columns, interval, number, plain
 from romdp.exact.romdp import as_romdp
@@ -98,7 +97,7 @@ def limit_constant(experiment: Experiment, spec: WorldSpec, n_observations: int)
     """Return the mean of `romdp.theory.lower_bound` over the worlds that the seeds draw.
 
     A hundred worlds are enough for the mean. None if a world has more than fifty hidden states,
-    where the bound takes long, or a gain that depends on the start, or is not known exactly.
+    where the bound takes long, or if it has no bound, or is not known exactly.
     """
     if isinstance(spec, EnvironmentWorld):
         return None
@@ -108,10 +107,10 @@ def limit_constant(experiment: Experiment, spec: WorldSpec, n_observations: int)
         world = as_romdp(spec.make(size, replicate))
         if world.n_states > _MOST_STATES:
             return None
-        try:
-            found.append(lower_bound(world))
-        except ROMDPError:
+        limit = lower_bound(world)
+        if limit is None:
             return None
+        found.append(limit)
     return float(np.mean(found))
 
 

@@ -31,6 +31,7 @@ class EpochRow(NamedTuple):
     n_clusters: int
     gain: float
     sweeps: int
+    converged: bool
 
 
 def figure(step: int, gain: float, reward: float, expected_reward: float) -> Figure:

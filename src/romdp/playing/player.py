@@ -38,6 +38,8 @@ class Epoch:
         What the planner promised (optimistic or sampled).
     sweeps
         How many sweeps the planner's value iteration took.
+    converged
+        Whether it reached its precision.
     partition
         The grouping it planned on.
     regret, pseudo_regret, reward
@@ -52,6 +54,7 @@ class Epoch:
     n_clusters: int
     gain: float
     sweeps: int
+    converged: bool
     partition: Partition
     reward: float
     regret: float
@@ -123,7 +126,9 @@ class Playing:
         state = self.state
         length = state.step - state.epoch_start
         n_clusters = state.partition.n_clusters
-        return EpochRow(state.epoch_start, length, n_clusters, state.gain, state.sweeps)
+        return EpochRow(
+            state.epoch_start, length, n_clusters, state.gain, state.sweeps, state.converged
+        )
 
     def _epoch(self, finished: bool) -> Epoch:
         _, reward, regret, pseudo_regret = self._figure()

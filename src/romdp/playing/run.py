@@ -25,6 +25,7 @@ EPOCH_COLUMNS = np.dtype(
         ("n_clusters", np.int64),
         ("gain", np.float64),
         ("sweeps", np.int64),
+        ("converged", np.bool_),
     ]
 )
 """The columns of ``run.epochs``."""
@@ -62,7 +63,8 @@ class Run:
         that was drawn; far less noisy. NaN where no model is known.
     epochs
         A record array with the columns start (the first epoch starts at step 0), length,
-        n_clusters, gain (optimistic or sampled) and sweeps. The last epoch may be unfinished.
+        n_clusters, gain (optimistic or sampled), sweeps and converged (whether value iteration
+        reached its precision). The last epoch may be unfinished.
     partition
         The final grouping.
     groupings

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
+from romdp.exact.assumptions import ergodicity
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 
@@ -15,7 +16,7 @@ _SAME = 1e-9  # an action whose gap is below this (times the span of the biases)
 _BISECTIONS = 50
 
 
-def lower_bound(world: ROMDP | MDP) -> float:
+def lower_bound(world: ROMDP | MDP) -> float | None:
     """Return the constant C of Burnetas and Katehakis: regret grows at least as C log N.
 
     It is the bound for an agent that is told the hidden states, and so for every agent. Let g and
@@ -27,23 +28,19 @@ def lower_bound(world: ROMDP | MDP) -> float:
         C = sum over non-optimal pairs of gap / K,
         K = min KL(p, q) + kl(r, u)  over laws q and means u in [0, 1] with u + q h >= g + h(x)
 
-    Rewards are taken as Bernoulli, and q may be any law over the next states. A pair that nothing
-    could make optimal adds nothing.
+    Rewards are Bernoulli, and q may be any law over the next states. A pair that nothing could make
+    optimal adds nothing.
 
     Parameters
     ----------
     world : ROMDP or MDP
-        A world in which every policy reaches every state.
+        A known world.
 
     Returns
     -------
-    float
-        The factor of log N, with the natural logarithm.
-
-    Raises
-    ------
-    StructureError
-        If the optimal gain depends on the start state.
+    float or None
+        The factor of log N, with the natural logarithm. None where the theorem does not apply: it
+        is about worlds in which every policy's chain is ergodic and rewards are Bernoulli.
 
     Notes
     -----
@@ -59,6 +56,8 @@ def lower_bound(world: ROMDP | MDP) -> float:
     68.7
     """
     hidden = as_romdp(world).hidden
+    if hidden.reward_law != "bernoulli" or not ergodicity(hidden.transition)[0]:
+        return None
     gain, bias = hidden.gain, hidden.bias.copy()  # kernels are compiled for writable arrays
     aims = gain + bias  # (X,)
     gaps = aims[:, None] - hidden.reward - hidden.transition @ bias

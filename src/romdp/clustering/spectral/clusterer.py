@@ -4,7 +4,6 @@ For each action: second moments, their rank, symmetrised views, the decompositio
 third moment, V_2, its entries that are non-zero with high probability, and the groups they form.
 """
 
-import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,8 +61,6 @@ class Spectral:
         action taken at fewer groups uses their number.
     factor : float
         Multiplies the bound; 0.5 to look for approximate groups in MDPs without hidden ones.
-    verify : bool, optional
-        Deprecated and without effect: ``Chain(Spectral(), Homogeneity())`` tests on the counts.
     epsilon : float
         In the threshold ``g / nu^(1/2 - epsilon)`` for the rank.
     delta : float
@@ -117,7 +114,6 @@ class Spectral:
     constant: float = 1.0
     rank: int | None = None
     factor: float = 1.0
-    verify: bool | None = field(default=None, repr=False, compare=False)
     epsilon: float = 0.02
     delta: float = 0.05
     decay: float = 1.0
@@ -152,13 +148,6 @@ class Spectral:
             raise InvalidInputError(
                 'bound="theory" computes the constants of a known world; pass world=..., or use '
                 'bound="estimated", which needs none'
-            )
-        if self.verify is not None:
-            warnings.warn(
-                "Spectral(verify=...) has no effect any more and goes in 0.3; a test on the counts "
-                "is a clusterer of its own: Chain(Spectral(), Homogeneity())",
-                DeprecationWarning,
-                stacklevel=3,
             )
 
     @classmethod
