@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -12,12 +12,13 @@ from romdp.core.validation import choice, real_number
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective, ObjectiveLike, parse_optional
 from romdp.planning import MAX_SWEEPS, Plan, value_iteration
+from romdp.planning.belief import Belief
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
 from romdp.planning.iteration import outcomes, precision_at
 from romdp.planning.priors import MovePrior, RewardPrior
 from romdp.planning.promises import promising_plan
 from romdp.planning.rows import SparseRows, discounted_iteration
-from romdp.planning.sampling import counted_share, draw_dense, draw_sparse
+from romdp.planning.sampling import counted_share
 
 _FINE = 0.1  # rewards of many sizes: the small ones, such as the cost of a step, matter too
 _SWEEPS = 100  # of a plan in a world drawn from a learned prior; else and one for each group
@@ -165,8 +166,8 @@ class Posterior:
         prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
         promises = self.untried == "promising" and not goal.is_average and goal.horizon is None
         promises = promises and self.prior is None and prior is not None and not prior.constant
-        moves = self._outcomes(counts.sparse() if promises else counts)
-        laws = self._draw_laws(moves, counts.visits, rng, t)
+        belief = self._believe(counts.sparse() if promises else counts, prior)
+        moves, laws = belief.outcomes, belief.draw_laws(rng, self.floor * log(t))
         rewards = self._draw_rewards(counts, rng, prior, t)
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
@@ -184,7 +185,7 @@ class Posterior:
                 laws, rewards, precision, goal, start=start, max_sweeps=_SWEEPS
             )
         return value_iteration(
-            laws.to_scipy(moves.shape[1]) if isinstance(laws, SparseRows) else laws,
+            laws.to_scipy(moves.shape[-1]) if isinstance(laws, SparseRows) else laws,
             rewards,
             precision,
             start=start,
@@ -199,42 +200,31 @@ class Posterior:
 
     def mean_rewards(self, counts: Counts) -> NDArray[np.float64]:
         """Return the expected mean reward of every pair."""
-        if self.rewards is None:
-            return RewardPrior.learn(counts, goal_of(self).zero_reward).means(counts)
-        return counts.reward_means
+        return counts.reward_means if self.rewards else self._believe(counts).mean_rewards()
 
     def prior_weights(self, counts: Counts) -> NDArray[np.float64]:
         """Return the weight of the prior of the transitions of every pair, one after the other."""
-        if self.prior is not None:
-            return np.full(counts.visits.size, self.prior)
-        moves = outcomes(counts, goal_of(self))
-        return MovePrior.learn(moves).mean_weights(moves)
+        return self._believe(counts).mean_weights()
 
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
     ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
-        moves = self._outcomes(counts)
-        laws = self._draw_laws(moves, counts.visits, rng, t)
-        return laws.to_scipy(moves.shape[1]) if isinstance(laws, SparseRows) else laws
+        belief = self._believe(counts)
+        laws = belief.draw_laws(rng, self.floor * log(t))
+        return laws.to_scipy(belief.outcomes.shape[-1]) if isinstance(laws, SparseRows) else laws
 
-    def _outcomes(self, counts: Counts) -> Any:
-        """Return what pairs led to, as sparse rows where that is faster."""
-        transitions = counts.transitions
+    def _believe(self, counts: Counts, rewards: RewardPrior | None = None) -> Belief:
+        """Return what is believed; outcomes are sparse rows where that is faster."""
+        transitions, goal = counts.transitions, goal_of(self)
         dense = isinstance(transitions, np.ndarray) and not _is_thin(transitions)
-        return outcomes(counts if dense else counts.sparse(), goal_of(self))
-
-    def _draw_laws(
-        self, moves: Any, visits: NDArray[np.int64], rng: np.random.Generator, t: int
-    ) -> NDArray[np.float64] | SparseRows:
-        weights = np.full(visits.size, self.prior)
-        if self.prior is None:
-            weights = MovePrior.learn(moves).draw_weights(moves, rng)
-        enough = self.floor * log(t) * np.minimum(1.0, weights)
-        share = counted_share(visits.ravel(), enough)
-        if isinstance(moves, np.ndarray):
-            return draw_dense(moves * share.reshape(*visits.shape, 1), weights, rng)
-        return draw_sparse(moves, weights, rng, share)
+        return Belief.of(
+            counts,
+            outcomes(counts if dense else counts.sparse(), goal),
+            zero_reward=goal.zero_reward,
+            moves=None if self.prior is None else MovePrior(0.0, self.prior),
+            rewards=rewards,
+        )
 
     def draw_rewards(
         self, counts: Counts, rng: np.random.Generator, t: int = 1

@@ -277,6 +277,8 @@ class MovePrior:
 
     def doubts(self, n: NDArray[Any]) -> Floats:
         """Return how likely a pair is not certain after n tries that all led to one place."""
+        if self.certain == 0.0:
+            return np.ones(n.shape)
         w, n = self.weight, np.maximum(n, 1)
         alike = np.exp(gammaln(n) + gammaln(w + 1.0) - gammaln(w + n))
         doubt: Floats = (1.0 - self.certain) * alike
@@ -285,6 +287,8 @@ class MovePrior:
     def draw_weights(self, moves: "NDArray[np.int64] | Any", rng: np.random.Generator) -> Floats:
         """Draw which pairs are certain; return the weight of the prior of each."""
         n, kinds = _tries(moves)
+        if self.certain == 0.0:
+            return np.full(n.size, self.weight)
         chances = np.where(kinds > 1, 1.0, self.doubts(n))
         return np.where(rng.random(n.size) < chances, self.weight, _CERTAIN)
 

@@ -18,7 +18,7 @@ from romdp.data.transitions import group_sparse
 from romdp.exact.objectives import Objective
 from romdp.logs.model.surprises import Surprises
 from romdp.logs.parting import doubts
-from romdp.planning.priors import RewardPrior
+from romdp.planning.belief import Belief
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -203,6 +203,11 @@ class Draws:
         self.doubtful = np.flatnonzero((self.doubt > _NEGLIGIBLE) & (partition.labels >= 0))
         self._states = self._group(partition.labels, None)
 
+    @property
+    def belief(self) -> Belief:
+        """What is believed of the pairs of the hidden states."""
+        return self._states.surprises.belief
+
     def best_guess(self) -> World:
         """Return the most likely world."""
         return self._world(self._states, None)
@@ -245,7 +250,7 @@ class Draws:
             laws = scipy.sparse.csr_array(
                 (shares[goes], outcomes.indices[goes], upto), (len(totals), n_states)
             )
-        paid = self._mean_rewards(found.counts, rng)
+        paid = self._mean_rewards(found.surprises.belief, rng)
         means, unknown = np.where(visits > 0, paid, 0.0), found.surprises.tries == 0
         if unknown.any():
             laws, means = _guess_unknown(laws, means, unknown, visits, rng)
@@ -264,7 +269,7 @@ class Draws:
         assert world.paid is not None
         tries = self._states.surprises.tries
         led = _steps(world.moves, tries.ravel(), rng)
-        sums, squares = RewardPrior.learn(counts, normal=True).pay(counts, world.paid, rng)
+        sums, squares = self.belief.rewards.pay(counts, world.paid, rng)
         again = Counts.from_parts(
             counts.visits,
             scipy.sparse.csr_array(led[:, :n_states]),
@@ -277,13 +282,12 @@ class Draws:
         found = self._states._replace(counts=again, surprises=surprises)
         return replace(self._world(found, None), starts=world.starts, strange=world.strange)
 
-    def _mean_rewards(self, counts: Counts, rng: np.random.Generator | None) -> Floats:
+    def _mean_rewards(self, belief: Belief, rng: np.random.Generator | None) -> Floats:
         """Return the expected mean reward of every pair, or draw it."""
-        prior = RewardPrior.learn(counts, normal=True)
-        expected = prior.means(counts)
+        counts, expected = belief.counts, belief.mean_rewards()
         drawn = expected
         if rng is not None:
-            drawn = prior.draw(counts, rng, at_stake=True, patience=np.inf)
+            drawn = belief.rewards.draw(counts, rng, at_stake=True, patience=np.inf)
         if not self.borrow:
             drawn = np.where(counts.visits > 0, counts.reward_means + drawn - expected, drawn)
         return np.clip(drawn, 0.0, 1.0)

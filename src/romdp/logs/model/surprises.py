@@ -9,11 +9,12 @@ from scipy.special import gammaln
 
 from romdp.data.counts import Counts
 from romdp.logs.comparing import highest
+from romdp.planning.belief import Belief
+from romdp.planning.priors import RewardPrior
 
 Floats = NDArray[np.float64]
 
 _NEIGHBOURS = np.geomspace(1e-3, 100.0, 51)  # weights of other actions that are compared
-_TRIED = (1, 2, 3, 5, 8, 13, 20, 50, 200, 1000)  # tries after which surprises are counted
 _SMALL = 101  # outcomes of pairs whose laws are kept as an array
 
 
@@ -31,10 +32,9 @@ class Surprises:
 
     Notes
     -----
-    A pair that was tried N times tells how often the (n + 1)-th try, n < N, showed something new:
-    the mean over all orders of its tries. The mean over pairs is u(n), and a pair tried n times
-    gets the weight w(n) = n u(n) / (1 - u(n)) on what it has not shown. What the other actions of
-    the same state led to counts, too, with the weight under which the pairs are most probable.
+    What a pair has not shown has the weight that `romdp.planning.belief.Belief` gives to it. What
+    the other actions of the same state led to counts, too, with the weight under which the pairs
+    are most probable.
     """
 
     def __init__(
@@ -50,9 +50,10 @@ class Surprises:
         everywhere = np.asarray(outcomes.sum(axis=0)).ravel()
         self._everywhere = everywhere / max(1.0, everywhere.sum())
         self._rows = np.flatnonzero(tries > 0)
-        self.news: Floats = _weights_of_news(outcomes, tries) if fitted is None else fitted.news
-        known = np.log(np.maximum(tries[self._rows], 1.0))
-        self._weights = np.exp(np.interp(known, np.log(_TRIED), self.news))
+        moves = None if fitted is None else fitted.belief.moves
+        rewards = RewardPrior.learn(counts, normal=True)
+        self.belief: Belief = Belief.of(counts, outcomes, moves=moves, rewards=rewards)
+        self._weights = self.belief.mean_weights()[self._rows]
         self.likeness = 0.0
         self.expected: Any = outcomes
         if borrow:
@@ -82,22 +83,6 @@ class Surprises:
         drawn = self.expected.copy()
         drawn.data = rng.standard_gamma(drawn.data)
         return drawn + scipy.sparse.csr_array((news, (self._rows, anywhere)), drawn.shape)
-
-
-def _weights_of_news(outcomes: Any, tries: Floats) -> Floats:
-    """Return the logarithms of the weights w(n) at the numbers n of `_TRIED`; see `Surprises`."""
-    total = np.repeat(tries, np.diff(outcomes.indptr))
-    news = []
-    for n in _TRIED:
-        c, size = outcomes.data[total > n], total[total > n]
-        others = np.maximum(size - c, n)
-        odds = gammaln(others + 1) - gammaln(others - n + 1)
-        odds += gammaln(size - n + 1) - gammaln(size + 1)
-        never = np.where(size - c >= n, np.exp(odds), 0.0)  # seen in the first n tries
-        fresh = float((never * c / (size - n)).sum())
-        news.append((fresh + 0.5 / (n + 1)) / (np.count_nonzero(tries > n) + 1.0))
-    new = np.minimum.accumulate(np.clip(news, 1e-12, 0.9))
-    return np.asarray(np.log(np.array(_TRIED) * new / (1.0 - new)))
 
 
 def _laws_of_neighbours(outcomes: Any, tries: Floats, n_actions: int) -> Any:
