@@ -81,29 +81,15 @@ def test_hitting_times_of_many_states_solve_their_equation(longest, alpha):
         assert times.max() < 1e4
 
 
-@pytest.mark.parametrize("longest", [False, True])
-def test_sweeps_and_policy_iteration_agree(longest):
-    transition = np.random.default_rng(6).dirichlet(np.ones(25), size=(25, 3))
-    targets = np.arange(25)
-    pairs = transition.reshape(-1, 25)
-    swept = hitting._sweep(pairs, np.ones((25, 25)), targets, longest)
-    everywhere, way = np.ones(25, bool), np.ones(25, np.int64)
-    for target in range(25):
-        direct = hitting._passage_times(transition, pairs, target, way, everywhere, longest)
-        assert swept[:, target] == pytest.approx(direct, rel=1e-11)
-
-
-def test_sweeps_of_a_sparse_matrix_in_blocks(monkeypatch):
+def test_a_sparse_matrix_gives_the_same_times(monkeypatch):
     rng = np.random.default_rng(8)
     transition, _ = sparse_mdp(rng, 60, 2, 0.04, False)
     transition = 0.9 * transition
     transition[np.arange(60), :, (np.arange(60) + 1) % 60] += 0.1  # so that all is reached
     assert (transition > 0).mean() < 0.1
     whole = hitting.hitting_times(transition)
-    monkeypatch.setattr(hitting, "_BLOCK", 60 * 2 * 7)
-    assert hitting.hitting_times(transition) == pytest.approx(whole, rel=1e-10)
-    monkeypatch.setattr(hitting, "_SWEEPS", 0)  # everything by policy iteration
-    assert hitting.hitting_times(transition) == pytest.approx(whole, rel=1e-9)
+    monkeypatch.setattr(hitting, "_SPARSE", 0.0)
+    assert hitting.hitting_times(transition) == pytest.approx(whole, rel=1e-12)
 
 
 def test_the_river_takes_very_long_for_those_who_dawdle():

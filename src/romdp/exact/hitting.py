@@ -13,16 +13,7 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, first_index, real_array
 from romdp.exact.chains import Floats, expected_total, support_period
 
-_CERTAIN = 1e-11  # residual at which a column of hitting times is done ...
-_ACCEPTABLE = 1e-9  # ... or this, where the size of the times leaves no more digits
-_SWEEPS = 250
-_PATIENCE = 20  # a column that did not halve its residual in this many sweeps is solved directly
-_HUGE = 1e8  # extrapolations stop here: times as large as this are solved directly
-_FAR = 100  # and so is one that starts with ways as long as this
-_FEW = 30  # and so are small problems, to the last digit
-_MEMORY = 4  # how many changes an extrapolation looks back on
-_SPARSE = 0.1
-_BLOCK = 2**20  # entries of a block of sweeps: bounds the memory
+_SPARSE = 0.1  # below this share of non-zero entries a product with a sparse matrix is quicker
 _ENUMERABLE = 100_000
 
 Ints = NDArray[np.int64]
@@ -148,67 +139,6 @@ def can_avoid(transition: Floats) -> Bools:
     return np.array([_avoiding(*graph, target) for target in range(len(transition))])
 
 
-def _combine(gap: Floats, effects: list[Floats]) -> Floats:
-    """Return, for each column, how much of each effect best explains the gap (least squares)."""
-    products = np.array([[np.einsum("xt,xt->t", e, f) for f in effects] for e in effects])
-    aims = np.array([np.einsum("xt,xt->t", effect, gap) for effect in effects])
-    sizes = np.sqrt(np.maximum(np.einsum("iit->it", products), 1e-300))
-    scaled = (products / (sizes[:, None] * sizes)).transpose(2, 0, 1)
-    scaled += 1e-12 * np.eye(len(effects))  # effects may coincide
-    shares: Floats = np.linalg.solve(scaled, (aims / sizes).T[:, :, None])[:, :, 0].T / sizes
-    return shares
-
-
-def _sweep(pairs: Any, start: Floats, targets: Ints, longest: bool) -> Floats:
-    """Solve for the columns of many targets at once by value iteration; nan where it stalls.
-
-    ``pairs`` is the (S * A, S) transition matrix, dense or sparse. Each sweep is one matrix product
-    for all targets, extrapolated (Anderson 1965) along the last few changes and along a constant,
-    whose effect is known: it lowers a residual by the chance to hit the target at once. A residual
-    r, however it was reached, proves a relative error of at most r / (1 - r).
-    """
-    n_states = len(start)
-    solved = np.full_like(start, np.nan)
-    active = np.arange(len(targets))
-    hits = pairs[:, targets]
-    hits = np.asarray(hits.toarray() if hasattr(hits, "toarray") else hits)
-    hits = hits.reshape(n_states, -1, len(targets))
-    times, record = start.copy(), np.full(len(targets), np.inf)
-    patience = start.max(axis=0) + _PATIENCE  # news from the target needs as many sweeps
-    changes: list[tuple[Floats, Floats]] = []
-    for _ in range(_SWEEPS):
-        own = (targets[active], np.arange(len(active)))  # a target's own time enters nowhere
-        times[own] = 0.0
-        ahead = (pairs @ times).reshape(n_states, -1, len(active))
-        choice = (ahead.argmax(axis=1) if longest else ahead.argmin(axis=1))[:, None]
-        after = 1.0 + np.take_along_axis(ahead, choice, axis=1)[:, 0]
-        gap = after - times
-        gap[own] = 0.0
-        residual = np.abs(gap).max(axis=0)
-        goal = np.maximum(_CERTAIN, 8 * np.finfo(np.float64).eps * after.max(axis=0))
-        done = residual <= np.minimum(goal, _ACCEPTABLE)
-        solved[:, active[done]] = after[:, done]
-        fell = residual < record / 2
-        record = np.where(fell, residual, record)
-        patience = np.where(fell, np.maximum(patience, _PATIENCE), patience) - 1
-        keep = ~done & (patience > 0)
-        if not keep.any():
-            break
-        hit = np.take_along_axis(hits[:, :, active], choice, axis=1)[:, 0]
-        hit[own] = 0.0
-        if changes:  # the newest entry is still the last times and their gap
-            changes[0] = (times - changes[0][0], gap - changes[0][1])
-        shares = _combine(gap, [-hit, *(effect for _, effect in changes)])
-        following = after - shares[0] * (1.0 - hit)
-        for share, (change, effect) in zip(shares[1:], changes, strict=True):
-            following -= share * (change + effect)
-        changes = [(times, gap), *changes[: _MEMORY - 1]]
-        changes = [(change[:, keep], effect[:, keep]) for change, effect in changes]
-        times = np.clip(following[:, keep], 1.0, _HUGE)
-        active, record, patience = active[keep], record[keep], patience[keep]
-    return solved
-
-
 def _passage_times(
     transition: Floats, pairs: Any, target: int, distance: Ints, finite: Bools, longest: bool
 ) -> Floats:
@@ -270,8 +200,8 @@ def hitting_times(
     (S, S) array
         ``[x, target]`` counts from state x, at least one step, so that the diagonal holds return
         times. It is inf where no policy surely gets there (for ``longest``: where some policy
-        may never get there), which is decided exactly on the graph. Times have a relative
-        error of at most 1e-9; those beyond 1e308 are inf.
+        may never get there), which is decided exactly on the graph. Times are right in all but
+        the last few digits; those beyond 1e308 are inf.
 
     Examples
     --------
@@ -281,7 +211,7 @@ def hitting_times(
            [2., 3., 1.],
            [1., 2., 3.]])
     """
-    n_states, n_actions, _ = transition.shape
+    n_states = len(transition)
     hit = np.ones(n_states) if chance is None else real_array(chance, "chance", (n_states,))
     bad = (hit < 0) | (hit > 1)
     if bad.any():
@@ -300,14 +230,8 @@ def hitting_times(
         from scipy.sparse import csr_array  # slow to import
 
         pairs = csr_array(pairs)
-    times = np.full((n_states, n_states), np.nan)
-    together = np.flatnonzero(finite.all(axis=1) & (distance.max(axis=1) < _FAR))
-    if n_states < _FEW:
-        together = together[:0]
-    size = max(1, _BLOCK // (n_states * n_actions))
-    for block in (together[i : i + size] for i in range(0, len(together), size)):
-        times[:, block] = _sweep(pairs, distance[block].T.astype(np.float64), block, longest)
-    for target in np.flatnonzero(np.isnan(times).any(axis=0)).tolist():
+    times = np.empty((n_states, n_states))
+    for target in range(n_states):
         way, there = distance[target], finite[target]
         times[:, target] = _passage_times(transition, pairs, target, way, there, longest)
     # An arrival that does not count starts again from the target: on average 1 / hit - 1 times.
