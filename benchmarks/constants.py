@@ -2,6 +2,7 @@
 
     python benchmarks/constants.py --list            # all of them, and how many there are
     python benchmarks/constants.py --out table.md    # halve and double each and run the guard
+    python benchmarks/constants.py --rooms encoding --budget 60    # one package, in an hour
 
 A number counts if it is given to a name in a module or in a class body, alone or in a tuple or a
 dict, or as the default of a private function. Zero and one do not: they are rarely a choice; nor do
@@ -10,18 +11,21 @@ versions of formats, and columns of tables.
 Each number of the rooms that steer what is found (clustering, encoding, planning, logs, agents,
 playing) is halved and doubled, and the quick rows of the guard that its room can move are run in a
 copy of the sources. A row moves if its figure is another one; seeds are the same. A number that
-moves no row should go, and one that moves a single row was perhaps made for one world. Takes hours
-on two cores; what was measured is kept in ``benchmarks/out`` and not measured again.
+moves no row should go, and one that moves a single row was perhaps made for one world. All of them
+take a day on two cores: ``--budget`` says after how many minutes no other is begun. What was
+measured is kept in ``benchmarks/out`` and not measured again: the next call goes on from there.
 """
 
 import argparse
 import ast
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,8 +171,12 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only say what there is")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/constants.md"))
     parser.add_argument("--only", default="", help="files whose path contains this")
+    parser.add_argument("--rooms", nargs="*", help="packages, by default all")
+    parser.add_argument("--budget", type=float, default=math.inf, help="minutes that it may take")
     options = parser.parse_args()
     found = [number for number in all_numbers() if options.only in number.file]
+    if options.rooms:
+        found = [number for number in found if number.room in options.rooms]
     if options.list:
         for number in found:
             print(f"{number.file}:{number.line} {number.name} {number.text}")
@@ -182,11 +190,16 @@ def main() -> int:
         known = {(row["file"], row["name"], row["text"], row["factor"]): row for row in rows}
     steering = [number for number in found if number.room in ROWS]
     wanted = [(number, factor) for number in steering for factor in (0.5, 2.0)]
-    base = {room: _base(room) for room in sorted({number.room for number in steering})}
+    began, base = time.monotonic(), dict[str, dict[str, str]]()
     for done, (number, factor) in enumerate(wanted, start=1):
         key = (number.file, number.name, number.text, factor)
         if key in known:
             continue
+        if time.monotonic() - began > 60 * options.budget:
+            print(f"the time is over: {len(wanted) - done + 1} of {len(wanted)} are left")
+            break
+        if number.room not in base:
+            base[number.room] = _base(number.room)
         after = measure(number, factor)
         moved = sorted(
             name for name in base[number.room] if after.get(name) != base[number.room][name]
@@ -209,14 +222,18 @@ def _base(room: str) -> dict[str, str]:
 
 
 def table(steering: list[Number], known: dict[tuple[str, str, str, float], dict]) -> str:
-    """Write a row for each number: what moves when it is halved, and when it is doubled."""
+    """Write a row for each number that was measured: what moves when it is halved or doubled."""
     lines = ["| file | number | value | halved moves | doubled moves |", "|---|---|--:|---|---|"]
+    left = []
     for number in steering:
-        moves = []
-        for factor in (0.5, 2.0):
-            row = known.get((number.file, number.name, number.text, factor))
-            moves.append("?" if row is None else ", ".join(row["moved"]) or "nothing")
+        rows = [known.get((number.file, number.name, number.text, factor)) for factor in (0.5, 2.0)]
+        if None in rows:
+            left.append(f"{number.file} `{number.name}` {number.text}")
+            continue
+        moves = [", ".join(row["moved"]) or "nothing" for row in rows]
         lines.append(f"| {number.file} | {number.name} | {number.text} | {' | '.join(moves)} |")
+    if left:
+        lines += ["", f"Not measured: {'; '.join(left)}."]
     return "\n".join(lines) + "\n"
 
 
