@@ -1,14 +1,14 @@
 """The kernels that count: one step at a time, wherever it comes from.
 
-The compiled simulator, a recorder in somebody's own loop and a stored trajectory are all counted
-here. Arrays are flat: a cell is ``observation * n_actions + action``.
+The compiled simulator and a recorder in somebody's own loop both count here. Arrays are flat: a
+cell is ``observation * n_actions + action``.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
-from romdp.data.tally import add, is_full
+from romdp.data.tally import add
 
 
 @kernel
@@ -69,43 +69,3 @@ def count_triple(
     if previous >= 0 and middle >= 0 and following >= 0:
         add(keys, triples, journal, (previous * n_groups + middle) * n_groups + following)
     return middle
-
-
-@kernel
-def count_steps(
-    start: int,
-    observations: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64] | None,
-    following: NDArray[np.int64],
-    n_observations: int,
-    n_actions: int,
-    visits: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    keys: NDArray[np.int64] | None,
-    pairs: NDArray[np.int64],
-    journal: NDArray[np.int64],
-) -> int:
-    """Count the steps of a trajectory from ``start`` on, until all are counted or a table is full.
-
-    Returns where to go on; ``rewards`` is None where they are unknown.
-    """
-    for t in range(start, observations.size):
-        if is_full(keys, journal):
-            return t
-        cell = observations[t] * n_actions + actions[t]
-        reward = 0.0 if rewards is None else rewards[t]
-        count_step(
-            cell,
-            reward,
-            following[t],
-            n_observations,
-            visits,
-            sums,
-            squares,
-            keys,
-            pairs,
-            journal,
-        )
-    return observations.size

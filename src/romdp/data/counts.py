@@ -23,9 +23,7 @@ from romdp.core.validation import (
     whole_array,
     whole_number,
 )
-from romdp.data.counting import count_steps
 from romdp.data.partition import Partition
-from romdp.data.tally import Tally
 from romdp.data.trajectory import END, Trajectory
 from romdp.data.transitions import (
     Floats,
@@ -50,7 +48,9 @@ from romdp.data.transitions import (
 )
 
 _PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then takes 2 GiB
-_LARGEST = 2**53  # of a count: exact as a float, and sums of many of them do not overflow
+LARGEST = 2**53
+"""Of a count: exact as a float, and sums of many of them do not overflow."""
+
 _PLAIN = ("visits", "reward_sums", "reward_squares", "ends", "starts")
 
 
@@ -104,14 +104,14 @@ class Counts:
         starts: ArrayLike | None = None,
     ) -> None:
         shape = ("n_observations", "n_actions")
-        checked = whole_array(visits, "visits", shape, 0, _LARGEST)
+        checked = whole_array(visits, "visits", shape, 0, LARGEST)
         n_observations, n_actions = checked.shape
         moved: Transitions
         if isinstance(transitions, scipy.sparse.sparray | scipy.sparse.spmatrix):
             moved = checked_sparse(transitions, n_observations, n_actions)
         else:
             full = (n_observations, n_actions, n_observations)
-            moved = whole_array(transitions, "transitions", full, 0, _LARGEST)
+            moved = whole_array(transitions, "transitions", full, 0, LARGEST)
         sums = real_array(reward_sums, "reward_sums", checked.shape)
         squares = real_array(reward_squares, "reward_squares", checked.shape)
         refuse_negative("reward_squares", squares)
@@ -121,9 +121,9 @@ class Counts:
             raise InvalidInputError(f"{where} is 0, but there are rewards; nothing can be paid")
         ended, begun = np.zeros_like(checked), np.zeros(n_observations, np.int64)
         if ends is not None:
-            ended = whole_array(ends, "ends", checked.shape, 0, _LARGEST)
+            ended = whole_array(ends, "ends", checked.shape, 0, LARGEST)
         if starts is not None:
-            begun = whole_array(starts, "starts", begun.shape, 0, _LARGEST)
+            begun = whole_array(starts, "starts", begun.shape, 0, LARGEST)
         self._set(checked, moved, sums, squares, ended, begun)
         self._check_visits()
 
@@ -246,41 +246,30 @@ class Counts:
 
     @classmethod
     def from_trajectory(cls, trajectory: Trajectory, *, sparse: bool | None = None) -> "Counts":
-        """Count the steps of a trajectory; one without rewards counts as having paid nothing.
-
-        Where the transitions are sparse, memory is bounded by the number of distinct ones.
-        """
+        """Count the steps of a trajectory; one without rewards counts as having paid nothing."""
         sizes = (trajectory.n_observations, trajectory.n_actions)
-        zeros = cls.zeros(*sizes, sparse=sparse)
-        visits = zeros.visits.ravel().copy()
-        sums, squares = np.zeros(visits.size), np.zeros(visits.size)
-        tally = Tally(visits.size * sizes[0], hashed=zeros.is_sparse)
-        done = 0
-        while done < trajectory.n_steps:
-            tally.make_room()
-            done = count_steps(
-                done,
-                trajectory.observations,
-                trajectory.actions,
-                trajectory.rewards,
-                trajectory.next_observations,
-                *sizes,
-                visits,
-                sums,
-                squares,
-                tally.keys,
-                tally.counts,
-                tally.journal,
-            )
-        if trajectory.rewards is not None and not np.isfinite(squares).all():
+        zeros, following = cls.zeros(*sizes, sparse=sparse), trajectory.next_observations
+        n_cells, rewards = zeros.visits.size, trajectory.rewards
+        cells = trajectory.observations * sizes[1] + trajectory.actions
+        visits = np.bincount(cells, minlength=n_cells)
+        sums, squares = np.zeros((2, n_cells))
+        if rewards is not None:
+            with np.errstate(over="ignore"):
+                sums = np.bincount(cells, rewards, n_cells).astype(np.float64, copy=False)
+                squares = np.bincount(cells, rewards**2, n_cells).astype(np.float64, copy=False)
+        moved = following >= 0
+        keys = cells[moved] * sizes[0] + following[moved]
+        counted: Ints | tuple[Ints, Ints]
+        if zeros.is_sparse:
+            counted = np.unique(keys, return_counts=True)
+        else:
+            counted = np.bincount(keys, minlength=n_cells * sizes[0])
+        if rewards is not None and not np.isfinite(squares).all():
             raise InvalidInputError(
-                f"the squares of rewards up to {np.abs(trajectory.rewards).max():g} are too "
+                f"the squares of rewards up to {np.abs(rewards).max():g} are too "
                 "large for a float; rescale the rewards"
             )
-        counted = tally.counts if tally.is_dense else tally.items(ordered=False)
-        over = trajectory.next_observations == END
-        cells = trajectory.observations[over] * sizes[1] + trajectory.actions[over]
-        ends = np.bincount(cells, minlength=visits.size)
+        ends = np.bincount(cells[following == END], minlength=n_cells)
         starts = np.bincount(trajectory.first_observations, minlength=sizes[0])
         return cls.from_cells(*sizes, visits, counted, sums, squares, ends, starts)
 

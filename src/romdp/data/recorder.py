@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from romdp.core.stored import Stored
 from romdp.core.validation import freeze
-from romdp.data.counting import count_step, count_steps, count_triple, owner_of
-from romdp.data.counts import Counts
+from romdp.data.counting import count_step, count_triple, owner_of
+from romdp.data.counts import LARGEST, Counts
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally
 from romdp.data.trajectory import END, Trajectory
@@ -106,7 +106,6 @@ class HashedCounts(Counts):
         return transitions
 
 
-_MOST_VISITS = 2**53  # exact as a float, and sums of many of them do not overflow
 _FEW = 2**15  # transitions of groups up to which an array is faster
 _NOTED = 2**12  # steps of an epoch up to which groups are counted from where they were
 
@@ -219,29 +218,17 @@ class Recorder:
         assert self.owners is None
         assert self.triple_groups is None
         following = seen.next_observations
-        over = following == END
-        np.add.at(self.ends, seen.observations[over] * self.n_actions + seen.actions[over], 1)
+        over, moved = following == END, following >= 0
+        cells = seen.observations * self.n_actions + seen.actions
+        np.add.at(self.visits, cells, 1)
+        if seen.rewards is not None:
+            np.add.at(self.reward_sums, cells, seen.rewards)
+            np.add.at(self.reward_squares, cells, seen.rewards**2)
+        np.add.at(self.ends, cells[over], 1)
         np.add.at(self.starts, seen.first_observations, 1)
         self.has_ends = self.has_ends or bool(over.any())
         self.n_met = max(self.n_met, int(seen.observations.max()) + 1, int(following.max()) + 1)
-        done, pairs = 0, self.pairs
-        while done < seen.n_steps:
-            pairs.make_room()
-            done = count_steps(
-                done,
-                seen.observations,
-                seen.actions,
-                seen.rewards,
-                following,
-                self.n_owners,
-                self.n_actions,
-                self.visits,
-                self.reward_sums,
-                self.reward_squares,
-                pairs.keys,
-                pairs.counts,
-                pairs.journal,
-            )
+        self.pairs.add(cells[moved] * self.n_owners + following[moved])
 
     @property
     def n_visited(self) -> int | None:
@@ -410,7 +397,7 @@ class Recorder:
             owners = stored.whole("owners", (n_observations,), 0, n_observations - 1)
             n_owners = int(owners.max()) + 1
         cells = n_owners * n_actions
-        visits = stored.whole("visits", (cells,), 0, _MOST_VISITS)
+        visits = stored.whole("visits", (cells,), 0, LARGEST)
         sums = stored.real("reward_sums", (cells,))
         squares = stored.real("reward_squares", (cells,), 0)
         actions = stored.whole("triple_actions", (None,), 0, n_actions - 1)
@@ -421,8 +408,8 @@ class Recorder:
             stored.refuse("triple_groups is missing")
         pairs = _stored_tally(stored, "pair", cells * n_owners)
         triples = _stored_tally(stored, "triple", actions.size**3)
-        ends = stored.whole("ends", (cells,), 0, _MOST_VISITS)
-        starts = stored.whole("starts", (n_owners,), 0, _MOST_VISITS)
+        ends = stored.whole("ends", (cells,), 0, LARGEST)
+        starts = stored.whole("starts", (n_owners,), 0, LARGEST)
         last = stored.whole("last", (1,), -1, actions.size - 1)
         stored.finish()
         keys, counts = pairs.items(ordered=False)
@@ -446,7 +433,7 @@ class Recorder:
 
 def _stored_tally(stored: Stored, name: str, n_keys: int) -> Tally:
     keys = stored.whole(f"{name}_keys", (None,), 0, n_keys - 1)
-    counts = stored.whole(f"{name}_counts", keys.shape, 1, _MOST_VISITS)
+    counts = stored.whole(f"{name}_counts", keys.shape, 1, LARGEST)
     if (np.diff(keys) <= 0).any():
         stored.refuse(f"{name}_keys is not in ascending order")
     return Tally.from_items(n_keys, keys, counts)

@@ -206,16 +206,6 @@ class Tally:
         order = taken[np.argsort(self.keys[taken])] if ordered else taken
         return self.keys[order], self.counts[order]
 
-    def look_up(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how often each key was counted."""
-        if self.keys is None:
-            return self.counts[keys]
-        known, counts = self.items()
-        if not known.size:
-            return np.zeros(keys.shape, np.int64)
-        place = np.minimum(np.searchsorted(known, keys), known.size - 1)
-        return np.where(known[place] == keys, counts[place], 0)
-
     def clear(self) -> None:
         """Forget everything."""
         if self.keys is not None:
