@@ -83,23 +83,25 @@ def draw_web_shop() -> None:
         reward_law="none",
     )
     emission = shop.world(*model.reward_range).emission
-    # Two thousand columns would be a heavy drawing of nothing but hairlines: a small image will do.
     figure = emission_figure(emission, romdp.Partition(model.predict(shop.names)))
-    save_figure(figure, HERE / "web-shop-emission", ("png",), dpi=90)
     browser = shutil.which("chromium")
     if browser is not None:
         with tempfile.TemporaryDirectory() as folder:
+            # Two thousand columns are a heavy drawing of nothing but hairlines: an image will do.
+            (drawn,) = save_figure(figure, Path(folder, "emission"))
             page = romdp.reports.write_model_page(model, Path(folder, "page.html"))
-            options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1500"]
-            photograph = f"--screenshot={HERE / 'web-shop-page.png'}"
-            subprocess.run(
-                [browser, *options, "--virtual-time-budget=5000", photograph, page.as_uri()],
-                check=True,
-                capture_output=True,
-            )
+            photograph(browser, drawn, HERE / "web-shop-emission.png", "1000,340")
+            photograph(browser, page, HERE / "web-shop-page.png", "1100,1500")
         photo = Image.open(HERE / "web-shop-page.png").convert("RGB")
         photo = photo.crop((0, 0, 1100, 1390)).quantize(64)  # the browser keeps some of the height
         photo.save(HERE / "web-shop-page.png", optimize=True)
+
+
+def photograph(browser: str, page: Path, image: Path, size: str) -> None:
+    """Let a browser show a page and keep what it shows."""
+    options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
+    options += ["--virtual-time-budget=5000", f"--screenshot={image}", page.as_uri()]
+    subprocess.run([browser, *options], check=True, capture_output=True)
 
 
 def compare(options: str, out: Path) -> Any:

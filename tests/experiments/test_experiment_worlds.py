@@ -119,7 +119,7 @@ def test_agents_and_baselines_are_compared_by_their_returns(tmp_path):
     assert "success rate [95%]" in page
     assert "Objective: episodic." in page
     assert '"measures":{"mean_return":"mean return",' in page
-    written = write_figures(tmp_path / "lake", formats=("svg",))
+    written = write_figures(tmp_path / "lake")
     assert "mean-return.svg" in [path.name for path in written]
 
 

@@ -155,8 +155,8 @@ def test_a_world_without_a_single_gain_shows_rewards(tmp_path):
     page = write_report(directory).read_text(encoding="utf-8")
     assert list(data_of(page)["measures"]) == ["reward_per_step", "n_clusters"]
     assert '<section id="groups">' not in page
-    written = [path.name for path in write_figures(directory, tmp_path / "figures", ("svg",))]
-    assert written == ["reward-per-step.svg"]
+    written = [path.name for path in write_figures(directory, tmp_path / "figures")]
+    assert written == ["reward-per-step.svg", "reward-per-step.png"]
 
 
 def romdp_world_with_two_ends(path):

@@ -1,4 +1,4 @@
-"""Pictures that are drawn once: as a Matplotlib figure for print, and as SVG for a page."""
+"""Pictures as SVG, on a page and for print, and the sheet that Matplotlib draws curves on."""
 
 import textwrap
 from collections.abc import Iterable
@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from romdp.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, PAPER = "ink", "paper"
@@ -22,6 +21,7 @@ _IN_PRINT = {INK: "black", PAPER: "white"}
 _NOTE_SIZE = 7.5  # points
 _NOTE_CHARACTERS = 17  # of a note, on an inch
 _NARROWEST = 600  # pixels of a picture with a title or a note
+_PIXELS_PER_INCH = 100
 _HATCHING = (
     '<defs><pattern id="hatched" width="6" height="6" patternUnits="userSpaceOnUse" '
     'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--page)"/>'
@@ -29,7 +29,7 @@ _HATCHING = (
 )
 
 
-def new_figure(width: float, height: float, layout: str | None = "constrained") -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
     """Make a figure of this size in inches; it belongs to no window and changes no global state."""
     if find_spec("matplotlib") is None:
         raise InvalidInputError("figures need matplotlib: pip install 'romdp[plot]'")
@@ -43,13 +43,13 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
             self.savefig(buffer, format="png")
             return buffer.getvalue()
 
-    return Drawn(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    return Drawn(figsize=(width, height), layout="constrained")
 
 
-def add_note(figure: "Figure", note: str, **place: Any) -> None:
+def add_note(figure: "Figure", note: str) -> None:
     """Explain a figure below it, in lines that are no longer than it is wide."""
     text = "\n".join(note_lines(note, figure.get_size_inches()[0]))
-    figure.supxlabel(text, fontsize=_NOTE_SIZE, color="#555555", **place)
+    figure.supxlabel(text, fontsize=_NOTE_SIZE, color="#555555")
 
 
 def note_lines(note: str, inches: float) -> list[str]:
@@ -90,23 +90,6 @@ class Box:
             self.hint,
         )
 
-    def draw(self, axes: "Axes") -> None:
-        """Draw it for print."""
-        from matplotlib.patches import Rectangle
-
-        axes.add_patch(
-            Rectangle(
-                (self.x, self.y),
-                self.width,
-                self.height,
-                facecolor=_IN_PRINT.get(self.fill, self.fill),
-                alpha=self.opacity,
-                edgecolor="black" if self.framed else "none",
-                linewidth=0.6 if self.framed else 0,
-                hatch="////" if self.hatched else None,
-            )
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Ribbon:
@@ -128,25 +111,6 @@ class Ribbon:
         path = f"M{left},{p}C{middle},{p} {middle},{q} {right},{q}V{r}"
         path += f"C{middle},{r} {middle},{s} {left},{s}Z"
         return _element("path", {"d": path, "fill": self.fill, "fill-opacity": 0.6}, self.hint)
-
-    def draw(self, axes: "Axes") -> None:
-        """Draw it for print."""
-        from matplotlib.patches import PathPatch
-        from matplotlib.path import Path
-
-        a, b, wide = self.left_top, self.right_top, self.thickness
-        left, right, middle = self.left, self.right, (self.left + self.right) / 2
-        corners = [
-            *[(left, a), (middle, a), (middle, b), (right, b), (right, b + wide)],
-            *[(middle, b + wide), (middle, a + wide), (left, a + wide), (left, a)],
-        ]
-        bend = [Path.CURVE4] * 3
-        codes = [Path.MOVETO, *bend, Path.LINETO, *bend, Path.CLOSEPOLY]
-        axes.add_patch(
-            PathPatch(
-                Path(corners, codes), facecolor=self.fill, alpha=0.6, edgecolor="white", lw=0.3
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,29 +145,20 @@ class Words:
             text=self.text,
         )
 
-    def draw(self, axes: "Axes") -> None:
-        """Draw it for print."""
-        axes.text(
-            self.x,
-            self.y,
-            self.text,
-            ha={"middle": "center", "start": "left", "end": "right"}[self.side],
-            va="center" if self.upright else "center_baseline",
-            color=_IN_PRINT.get(self.colour, self.colour),
-            fontsize=0.72 * self.size,  # a hundred pixels are an inch of 72 points
-            fontweight="bold" if self.bold else "normal",
-            rotation=90 if self.upright else 0,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Shapes on a sheet measured in pixels, y growing downwards; ``about`` describes it."""
+    """Shapes on a sheet measured in pixels, y growing downwards; ``about`` describes it.
+
+    For print it stands below a ``title`` and above the lines of a ``note``, where there are any.
+    """
 
     width: float
     height: float
     about: str
     shapes: tuple[Box | Ribbon | Words, ...]
+    title: str = ""
+    note: str = ""
 
     def svg(self) -> str:
         """Write the picture for a page: in the colours of its theme, with hints."""
@@ -216,25 +171,29 @@ class Picture:
             f"{hatching}{shapes}</svg>"
         )
 
-    def figure(self, title: str = "", note: str = "") -> "Figure":
-        """Draw the picture for print, below a title and above lines that explain it."""
-        wide = max(self.width, _NARROWEST) if title or note else self.width
-        lines = note_lines(note, wide / 100)
-        top, bottom = 30 if title else 6, 15 + 13 * len(lines) if note else 6
-        tall = self.height + top + bottom
-        figure = new_figure(wide / 100, tall / 100, layout=None)
-        left = (1 - self.width / wide) / 2
-        axes = figure.add_axes((left, bottom / tall, self.width / wide, self.height / tall))
-        axes.set_axis_off()
-        axes.set_xlim(0, self.width)
-        axes.set_ylim(self.height, 0)
-        for shape in self.shapes:
-            shape.draw(axes)
-        if title:
-            figure.suptitle(title, fontsize=10, y=1 - 8 / tall, va="top")
-        if note:
-            add_note(figure, note, y=8 / tall, va="bottom")
-        return figure
+    def print_svg(self) -> str:
+        """Write the picture for print, as a file of its own: in black on white, with its words."""
+        wide = max(self.width, _NARROWEST) if self.title or self.note else self.width
+        lines = note_lines(self.note, wide / _PIXELS_PER_INCH)
+        top, line = 30 * bool(self.title), 13
+        tall = top + self.height + line * (len(lines) + bool(lines))
+        words = [Words(wide / 2, 16, self.title, 14)] if self.title else []
+        below = top + self.height + line
+        words += [Words(wide / 2, below + line * i, text, 10) for i, text in enumerate(lines)]
+        around = "".join(each.svg() for each in words)
+        size = f'width="{_short(wide)}" height="{_short(tall)}"'
+        place = f'x="{_short((wide - self.width) / 2)}" y="{top}" width="{_short(self.width)}"'
+        inner = self.svg().replace("<svg ", f'<svg {place} height="{_short(self.height)}" ', 1)
+        content = f'<rect {size} fill="white"/>{around}{inner}'
+        for name, colour in _IN_PRINT.items():
+            content = content.replace(_ON_PAGE[name], colour)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">'
+            f"{content}</svg>\n"
+        )
+
+    def _repr_svg_(self) -> str:
+        return self.print_svg()
 
 
 def _element(

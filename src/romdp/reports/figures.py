@@ -26,7 +26,7 @@ from romdp.reports.bands import (
     known_measures,
     typical,
 )
-from romdp.reports.drawing import add_note, new_figure
+from romdp.reports.drawing import Picture, add_note, new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
 from romdp.reports.palette import Style, agent_styles
 from romdp.reports.reading import Panel, Record, Results, read_results
@@ -52,15 +52,13 @@ _ROOT = r"$\sqrt{N}$"
 
 
 def write_figures(
-    directory: str | os.PathLike[str],
-    out: str | os.PathLike[str] | None = None,
-    formats: tuple[str, ...] = _FORMATS,
+    directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """Write the figures of a run directory, as SVG and PNG.
+    """Write the figures of a run directory.
 
     Regret and pseudo-regret against sqrt(N) and the groups along the regret. Where no regret is
     known: the mean return of episodes, or the reward per step where none ended. For every agent
-    that regroups, the flow of its typical run in every world.
+    that regroups, the flow of its typical run in every world, as SVG; the others also as PNG.
 
     Parameters
     ----------
@@ -68,8 +66,6 @@ def write_figures(
         What ``romdp compare`` wrote.
     out
         Where to put them; by default ``directory/figures``.
-    formats
-        ``"svg"``, ``"png"`` or both.
 
     Returns
     -------
@@ -79,7 +75,7 @@ def write_figures(
     folder = Path(directory) / "figures" if out is None else Path(out)
     make_directory(folder)
     known = known_measures(results.records)
-    figures = {
+    figures: dict[str, Figure | Picture] = {
         name.replace("_", "-"): regret_figure(results, name)
         for name in ("regret", "pseudo_regret", "mean_return")
         if name in known
@@ -93,32 +89,34 @@ def write_figures(
             records = results.of(agent, (world, size))
             if records and len((example := typical(records)).groupings) > 1:
                 figures[f"flow-{agent}-{world}-Y{size}"] = flow_figure(example)
-    return [
-        path
-        for name, figure in figures.items()
-        for path in save_figure(figure, folder / name, formats)
-    ]
+    return [path for name, figure in figures.items() for path in save_figure(figure, folder / name)]
 
 
 def save_figure(
-    figure: "Figure",
+    figure: "Figure | Picture",
     stem: str | os.PathLike[str],
     formats: Sequence[str] = _FORMATS,
     dpi: int = 200,
 ) -> list[Path]:
     """Write a figure as ``stem.svg`` and ``stem.png``, each whole or not at all.
 
-    The same figure gives the same bytes: no date and no random names inside.
+    The same figure gives the same bytes: no date and no random names inside. What is drawn as SVG,
+    a flow or an emission matrix, is written as ``stem.svg`` alone.
 
     Returns
     -------
     The files written.
     """
-    import matplotlib
-
     paths = []
     for kind in formats:
         choice(kind, "format", _FORMATS)
+    if isinstance(figure, Picture):
+        path = Path(f"{os.fspath(stem)}.svg")
+        write_bytes(path, figure.print_svg().encode())
+        return [path]
+    import matplotlib
+
+    for kind in formats:
         buffer = io.BytesIO()
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         with matplotlib.rc_context({"svg.hashsalt": "romdp"}):

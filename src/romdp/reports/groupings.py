@@ -3,8 +3,8 @@
 How observations flow into groups (`fig:evolution`), and which state shows which observation.
 """
 
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +18,12 @@ from romdp.reports.flow import ALONE, UNSEEN, Block, Flow, lay_out
 from romdp.reports.palette import UNSEEN_COLOUR, state_colour
 from romdp.reports.reading import Record
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _STEP, _TALL, _HALF, _TOP = 120, 430, 9, 34  # between columns, of a column, of a block, above
 _CELL, _ROW, _STRIP, _LEFT = 26, 20, 20, 64  # of an emission picture: cells, rows, strips, margin
 _HOVER = 8  # pixels that a mouse can aim at
 
 
-def flow_figure(record: Record, max_columns: int = 8) -> "Figure":
+def flow_figure(record: Record, max_columns: int = 8) -> Picture:
     """Draw how the observations of a run flowed into groups.
 
     Each column is a grouping at the start of an epoch, each block a group (with its number of
@@ -37,7 +34,8 @@ def flow_figure(record: Record, max_columns: int = 8) -> "Figure":
         raise InvalidInputError(f"the run of {record.agent} has no stored groupings to draw")
     flow = lay_out(record.groupings, record.hidden_state, max_columns)
     title = f"{record.agent}, {record.world}, Y = {record.n_observations}, seed {record.seed}"
-    return flow_picture(flow, record.hidden_state).figure(title, flow_note(flow, record))
+    picture = flow_picture(flow, record.hidden_state)
+    return replace(picture, title=title, note=flow_note(flow, record))
 
 
 def flow_note(flow: Flow, record: Record) -> str:
@@ -111,13 +109,13 @@ def is_mixed(block: Block, hidden: NDArray[np.int64] | None) -> bool:
     )
 
 
-def emission_figure(emission: ArrayLike, partition: Partition) -> "Figure":
+def emission_figure(emission: ArrayLike, partition: Partition) -> Picture:
     """Draw the emission matrix with the true states and the groups that were found.
 
     Parameters
     ----------
     emission
-        ``emission[x, y]``, the chance that state x shows observation y.
+        ``emission[x, y]``, the probability that state x shows observation y.
     partition
         The grouping that was found.
 
@@ -132,7 +130,7 @@ def emission_figure(emission: ArrayLike, partition: Partition) -> "Figure":
         "Observations, sorted by state and then by group. "
         f"The darker a cell, the likelier its state shows it (at most {matrix.max():.2g})."
     )
-    return emission_picture(matrix, partition).figure(note=note)
+    return replace(emission_picture(matrix, partition), note=note)
 
 
 def emission_picture(matrix: NDArray[np.float64], partition: Partition) -> Picture:
@@ -156,10 +154,10 @@ def emission_picture(matrix: NDArray[np.float64], partition: Partition) -> Pictu
     darkest = float(matrix.max())
     for place, y in enumerate(order):
         for x in np.flatnonzero(matrix[:, y]):
-            chance = float(matrix[x, y])
-            hint = f"state {x} shows observation {y} with chance {chance:.3g}"
+            share = float(matrix[x, y])
+            hint = f"state {x} shows observation {y} with probability {share:.3g}"
             # The square root, as the eye sees it: rare observations must not vanish.
-            dark = round(0.06 + 0.94 * float(np.sqrt(chance / darkest)), 3)
+            dark = round(0.06 + 0.94 * float(np.sqrt(share / darkest)), 3)
             shapes.append(
                 Box(
                     _LEFT + cell * place,
