@@ -1,13 +1,11 @@
 """Looking on while an experiment runs: silently, in plain lines, or live on a terminal."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any, NamedTuple
 
 from romdp.core.html import notebook_bar
 from romdp.experiments.specification import RunSpec
-
-_MOST_LINES = 16  # of workers on a terminal
 
 
 class Progress(NamedTuple):
@@ -117,8 +115,54 @@ class Plain(_Writing):
         self._stream.flush()
 
 
-class Live(_Writing):
-    """Shows a bar for all runs with the time left, and a line for each worker.
+class _Bar(_Writing):
+    """Shows one bar for all runs, and the run that was last heard of."""
+
+    @contextmanager
+    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
+        """Begin and end."""
+        self._total, self._before, self._steps = n_runs, n_done, steps
+        self._under_way: dict[RunSpec, int] = {}  # steps of the runs that have not ended
+        self._ended: set[RunSpec] = set()
+        with self._shown():
+            yield
+            self._update()
+
+    def _shown(self) -> AbstractContextManager[None]:
+        """Open the bar; then `_show` works."""
+        raise NotImplementedError
+
+    def _show(self, share: float, facts: str) -> None:
+        raise NotImplementedError
+
+    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
+        """Show how far a run is."""
+        if run not in self._ended:  # news from a cluster may be late
+            self._under_way[run] = progress.step
+            facts = f"regret {progress.regret:,.0f}, {progress.n_clusters} groups"
+            self._update(f"; {run.id}: {facts}")
+
+    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
+        """Count a run."""
+        self._ended.add(run)
+        self._under_way.pop(run, None)
+        self._update()
+
+    def failed(self, run: RunSpec, error: str) -> None:
+        """Count a run, and leave a line that stays."""
+        self._write(f"{run.id}: FAILED: {last_line(error)}")
+        self.finished(run, {})
+
+    def _update(self, last: str = "") -> None:
+        # What was done before tells nothing about the speed: the bar is for the rest.
+        rest = self._total - self._before
+        done = len(self._ended) + sum(self._under_way.values()) / self._steps
+        count = self._before + len(self._ended)
+        self._show(min(done / rest, 1.0) if rest else 1.0, f"{count} of {self._total} runs{last}")
+
+
+class Live(_Bar):
+    """Shows the bar on a terminal.
 
     Parameters
     ----------
@@ -132,110 +176,41 @@ class Live(_Writing):
         from rich.progress import Progress as Bars
 
         self._bars = Bars(
-            TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[facts]}"),
+            TextColumn("{task.description}", markup=False),
             console=Console(file=stream),
             transient=True,
             speed_estimate_period=600,
         )
-        self._lines: dict[str, Any] = {}  # of workers
-        self._shown: dict[str, RunSpec] = {}  # the run on each line
-        self._under_way: dict[RunSpec, int] = {}  # steps of the runs that have not ended
-        self._ended: set[RunSpec] = set()
-        self._total = self._before = 0
-        self._steps = 1
 
     @contextmanager
-    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
-        """Begin and end."""
-        self._total, self._before, self._steps = n_runs, n_done, steps
+    def _shown(self) -> Iterator[None]:
         with self._bars:
-            # What was done before tells nothing about the speed: the bar is for the rest.
-            self._all = self._bars.add_task("all runs", total=(n_runs - n_done) * steps, facts="")
-            self._update()
+            self._task = self._bars.add_task("", total=1.0)
             yield
+
+    def _show(self, share: float, facts: str) -> None:
+        self._bars.update(self._task, completed=share, description=facts)
 
     def _write(self, line: str) -> None:
         self._bars.console.print(line, markup=False)
 
-    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Show how far a run is."""
-        if run in self._ended:  # news from a cluster may be late
-            return
-        self._under_way[run] = progress.step
-        self._update()
-        if worker not in self._lines:
-            if len(self._lines) >= _MOST_LINES:
-                return
-            self._lines[worker] = self._bars.add_task(worker, total=self._steps, facts="")
-        line = self._lines[worker]
-        if self._shown.get(worker) != run:
-            self._shown[worker] = run
-            self._bars.reset(line)
-        facts = f"{run.id}: regret {progress.regret:,.0f}, {progress.n_clusters} groups"
-        self._bars.update(line, completed=progress.step, facts=facts)
 
-    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
-        """Count a run."""
-        self._end(run)
-
-    def failed(self, run: RunSpec, error: str) -> None:
-        """Count a run, and leave a line that stays."""
-        self._write(f"{run.id}: FAILED: {last_line(error)}")
-        self._end(run)
-
-    def _end(self, run: RunSpec) -> None:
-        self._ended.add(run)
-        self._under_way.pop(run, None)
-        for worker, shown in self._shown.items():
-            if shown == run:
-                self._bars.update(self._lines[worker], completed=self._steps)
-        self._update()
-
-    def _update(self) -> None:
-        part = sum(list(self._under_way.values()))
-        done = self._before + len(self._ended)
-        self._bars.update(
-            self._all,
-            completed=len(self._ended) * self._steps + part,
-            facts=f"{done} of {self._total} runs",
-        )
-
-
-class InNotebook(Watcher):
-    """Shows one bar below the cell: how much of all runs is done."""
+class InNotebook(_Bar):
+    """Shows the bar below the cell; `run_experiment` returns the runs that failed."""
 
     @contextmanager
-    def watching(self, n_runs: int, n_done: int, steps: int) -> Iterator[None]:
-        """Begin and end."""
+    def _shown(self) -> Iterator[None]:
         self._bar = notebook_bar("all runs")
-        self._total, self._count, self._steps = n_runs, n_done, steps
-        self._under_way: dict[RunSpec, int] = {}
         yield
-        self._show()
 
-    def progress(self, worker: str, run: RunSpec, progress: Progress) -> None:
-        """Show how far a run is."""
-        self._under_way[run] = progress.step
-        self._show()
+    def _show(self, share: float, facts: str) -> None:
+        self._bar(share, facts)
 
-    def finished(self, run: RunSpec, facts: Mapping[str, Any]) -> None:
-        """Count a run."""
-        self._under_way.pop(run, None)
-        self._count += 1
-        self._show()
-
-    def failed(self, run: RunSpec, error: str) -> None:
-        """Count a run; `run_experiment` returns those that failed."""
-        self.finished(run, {})
-
-    def _show(self) -> None:
-        done = self._count + sum(self._under_way.values()) / self._steps
-        share = done / self._total if self._total else 1.0
-        self._bar(min(share, 1.0), f"{self._count} of {self._total} runs")
+    def _write(self, line: str) -> None:
+        """Leave it: a notebook keeps nothing but the bar."""
 
 
 def last_line(text: str) -> str:
