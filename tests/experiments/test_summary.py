@@ -126,10 +126,10 @@ def test_bootstrap_intervals_agree_with_scipy():
 
     (mine,) = bootstrap(values, mean)
     theirs = scipy.stats.bootstrap(
-        (values,), mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(0)
+        (values,), mean, n_resamples=2_000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
-    # Both quantiles have a resampling error of about 0.004; a false alarm at 0.03 is 7 sigma.
-    np.testing.assert_allclose(mine, theirs, atol=0.03)
+    # Both quantiles have a resampling error of about 0.01; a false alarm at 0.07 is 5 sigma.
+    np.testing.assert_allclose(mine, theirs, atol=0.07)
     assert bootstrap(values, interquartile_mean, mean)[1] == mine
     assert np.isnan(bootstrap(values[:1], mean)).all()
 
@@ -140,7 +140,7 @@ def test_bootstrap_of_many_values_is_frugal():
     ((low, high),) = bootstrap(values, lambda array: array.mean(axis=-1))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 64e6  # all resamples at once would take 160 MB, 10,000 of them 1.6 GB
+    assert peak < 64e6  # all resamples at once would take 320 MB
     # The mean of 20,000 has a standard error of 0.0071: the interval is four of them wide.
     assert high - low == pytest.approx(3.92 * values.std() / np.sqrt(values.size), rel=0.15)
 

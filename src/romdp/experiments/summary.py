@@ -19,12 +19,13 @@ from romdp.theory.lower_bound import lower_bound
 
 Floats = NDArray[np.float64]
 
-_RESAMPLES, _FEWEST_RESAMPLES, _MOST_DRAWS = 10_000, 1_000, 10**7
-_AT_ONCE = 2**20  # draws that are held in memory
+RESAMPLES = 2_000
+"""Of the runs, for a bootstrap: they fix the end of a 95% interval to some hundredths of it."""
+
+_AT_ONCE = 100  # resamples that are held in memory
 _MOST_WORLDS, _MOST_STATES = 100, 50  # of which the limit is computed
 _MEANING = {
-    "interval": "95% percentile bootstrap over seeds, 10,000 resamples (fewer beyond 1,000 seeds) "
-    "with a fixed seed",
+    "interval": f"95% percentile bootstrap over seeds, {RESAMPLES:,} resamples with a fixed seed",
     "interquartile_mean": "mean of what is left without the lowest and the highest quarter",
     "slope": "of the pseudo-regret against sqrt(step), least squares over the last decade",
     "limit": "C log N, where no agent that learns every world has less regret asymptotically "
@@ -147,19 +148,15 @@ def interquartile_mean(values: Floats) -> Floats:
 def bootstrap(values: Floats, *statistics: Callable[[Floats], Floats]) -> list[list[float]]:
     """Return a 95% percentile interval for each statistic of the last axis; NaN for one value.
 
-    All statistics see the same resamples, whose number falls from 10,000 to 1,000 as the values
-    grow more than a thousand.
+    All statistics see the same resamples.
     """
     size = values.size
     if size < 2:
         return [[float("nan")] * 2 for _ in statistics]
-    n_resamples = max(min(_RESAMPLES, _MOST_DRAWS // size), _FEWEST_RESAMPLES)
     rng = generator(0)
     found: list[list[Floats]] = [[] for _ in statistics]
-    at_once = max(_AT_ONCE // size, 1)
-    for start in range(0, n_resamples, at_once):
-        rows = min(at_once, n_resamples - start)
-        resampled = values[rng.integers(size, size=(rows, size))]
+    for _ in range(RESAMPLES // _AT_ONCE):
+        resampled = values[rng.integers(size, size=(_AT_ONCE, size))]
         for statistic, parts in zip(statistics, found, strict=True):
             parts.append(statistic(resampled))
     return [np.quantile(np.concatenate(parts), [0.025, 0.975]).tolist() for parts in found]

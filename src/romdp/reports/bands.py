@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import generator
 from romdp.core.validation import choice
+from romdp.experiments.summary import RESAMPLES
 from romdp.reports.reading import Record
 
 MEASURES = {
@@ -32,8 +33,6 @@ RETURN_NOTE = (
 )
 """What to print beside a curve of mean returns."""
 
-_RESAMPLES = 2000
-_AT_ONCE = 100  # resamples of thousands of runs would not fit in memory together
 _NEAREST = 0.075  # bulbs are at least this far apart, as a share of the panel
 
 
@@ -108,25 +107,13 @@ def band(records: Sequence[Record], measure: str = "regret", kind: str = "mean")
     count = len(values)
     if kind == "mean":
         middle = values.mean(axis=0)
-        low, high = np.quantile(_resampled_means(values), (0.025, 0.975), axis=0)
+        weights = generator(0, count).multinomial(count, np.full(count, 1 / count), RESAMPLES)
+        low, high = np.quantile(weights / count @ values, (0.025, 0.975), axis=0)
     else:
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
     if count == 1:
         low = high = middle
     return Band(common_steps(records), middle, low, high, count)
-
-
-def _resampled_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the means of resamples of the rows, one resample per row."""
-    size = len(values)
-    rng = generator(0, size)
-    shift = size * np.arange(_AT_ONCE)[:, None]
-    means = []
-    for _ in range(_RESAMPLES // _AT_ONCE):
-        rows = rng.integers(size, size=(_AT_ONCE, size)) + shift
-        times = np.bincount(rows.ravel(), minlength=_AT_ONCE * size).reshape(_AT_ONCE, size)
-        means.append(times / size @ values)
-    return np.concatenate(means)
 
 
 def best_first(records: Sequence[Record]) -> list[Record]:
