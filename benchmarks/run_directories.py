@@ -4,7 +4,7 @@ python benchmarks/run_directories.py [--runs 10000] [--steps 1000] [--played 200
 
 Only some of the runs are played; their tables are handed in again for all others, so that what is
 measured is the directory and not the agent. Times are those of the processor: a busy machine does
-not count. docs/results/stored-files.md has the figures of 10,000 runs of ucrl2 with Y = 10.
+not count.
 """
 
 import argparse
