@@ -23,7 +23,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import romdp
-from romdp.experiments.tables import TABLES
+from romdp.experiments.store import TABLES
 
 ROMDP = (sys.executable, "-m", "romdp")
 REPRODUCE = """

@@ -3,7 +3,7 @@
 import sqlite3
 from contextlib import closing
 
-from romdp.experiments.tables import TABLES
+from romdp.experiments.store import TABLES
 
 
 def execute(path, statement, *values):

@@ -11,8 +11,7 @@ from stored_runs import execute, lose, tables
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory, load_runs
 from romdp.experiments.running import run_experiment
-from romdp.experiments.store import _seal
-from romdp.experiments.tables import TABLES
+from romdp.experiments.store import TABLES, _seal
 from romdp.experiments.watching import Watcher
 
 

@@ -15,6 +15,7 @@ from romdp.data.partition import Partition
 from romdp.experiments.directory import RunDirectory, load_runs
 from romdp.experiments.running import grouping_facts, run_experiment
 from romdp.experiments.specification import RunSpec
+from romdp.experiments.store import TABLES, pack, tables_of, unpack
 from romdp.experiments.summary import (
     bootstrap,
     format_summary,
@@ -23,7 +24,6 @@ from romdp.experiments.summary import (
     slope,
     summarise,
 )
-from romdp.experiments.tables import TABLES, pack, tables_of, unpack
 from romdp.experiments.worlds import NamedWorld
 from romdp.playing.run import EPOCH_COLUMNS, Run
 

@@ -35,8 +35,7 @@ from romdp.core.storage import (
 from romdp.core.validation import choice
 from romdp.experiments.agents import check_installed
 from romdp.experiments.specification import Experiment, RunSpec
-from romdp.experiments.store import FILE, Contents, Store
-from romdp.experiments.tables import TABLES
+from romdp.experiments.store import FILE, TABLES, Contents, Store
 from romdp.experiments.worlds import FileWorld, kept_file
 from romdp.playing.checkpoint import delete_checkpoint
 

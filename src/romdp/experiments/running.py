@@ -24,8 +24,8 @@ from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, 
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Executor, Here
 from romdp.experiments.specification import RunSpec
+from romdp.experiments.store import pack, tables_of
 from romdp.experiments.summary import slope, summarise
-from romdp.experiments.tables import pack, tables_of
 from romdp.experiments.watching import InNotebook, Progress, Watcher
 from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.playing import Run, epochs

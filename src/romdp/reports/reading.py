@@ -13,8 +13,7 @@ from romdp.core.errors import StorageError
 from romdp.core.storage import check_directory
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import Experiment, RunSpec
-from romdp.experiments.store import StoredRun
-from romdp.experiments.tables import TABLES, Columns
+from romdp.experiments.store import TABLES, Columns, StoredRun
 from romdp.experiments.watching import last_line
 from romdp.playing.episodes import mean_return_by_step
 
