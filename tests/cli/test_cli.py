@@ -14,7 +14,7 @@ from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 from romdp.theory import bounds, lower_bound
 from romdp.worlds import river_swim
-from romdp.worlds.catalogue import WORLDS, load_world, make
+from romdp.worlds.named import WORLDS, load_world, make
 
 OPTIONS = {
     "random-romdp": {"states": 3, "actions": 2, "observations": 8, "seed": 1},

@@ -165,7 +165,7 @@ def test_the_unexpected_is_one_line_and_a_traceback_in_a_file(command, monkeypat
         raise KeyError("two\nlines")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("romdp.worlds.catalogue.load_world", broken)
+    monkeypatch.setattr("romdp.worlds.named.load_world", broken)
     message = refused(command("inspect", "w.npz"), 1)
     assert "unexpected KeyError: 'two" in message
     (file,) = tmp_path.glob("romdp-traceback-*.txt")
@@ -177,7 +177,7 @@ def test_an_interrupt_is_status_130(command, monkeypatch):
     def stop(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("romdp.worlds.catalogue.load_world", stop)
+    monkeypatch.setattr("romdp.worlds.named.load_world", stop)
     status, output, errors = command("inspect", "w.npz")
     assert (status, output) == (130, "")
     assert "Traceback" not in errors

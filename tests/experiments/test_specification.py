@@ -7,7 +7,7 @@ import romdp
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, UnknownNameError
 from romdp.experiments.agents import Settings
 from romdp.experiments.specification import Experiment, RunSpec
-from romdp.worlds.catalogue import WORLDS
+from romdp.worlds.named import WORLDS
 
 
 def test_the_grid_of_runs():

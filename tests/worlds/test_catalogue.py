@@ -15,9 +15,8 @@ from romdp.core.errors import InvalidInputError, StorageError, UnknownNameError
 from romdp.core.storage import write_arrays
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
-from romdp.worlds.catalogue import WORLDS, load_world, make
 from romdp.worlds.environments import ROMDPEnv
-from romdp.worlds.named import grid
+from romdp.worlds.named import WORLDS, grid, load_world, make
 from romdp.worlds.random import random_mdp, random_romdp
 from romdp.worlds.registration import ENVIRONMENTS, VECTOR_ENVIRONMENTS, register_environments
 

@@ -43,13 +43,13 @@ class _Worlds(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Name the worlds."""
-        from romdp.worlds.catalogue import WORLDS
+        from romdp.worlds.named import WORLDS
 
         return list(WORLDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Make the command of one world."""
-        from romdp.worlds.catalogue import WORLDS
+        from romdp.worlds.named import WORLDS
 
         if cmd_name not in WORLDS:
             return None
@@ -151,7 +151,7 @@ def inspect(
     from romdp.core.validation import whole_number
     from romdp.exact.romdp import as_romdp
     from romdp.theory import bounds, lower_bound
-    from romdp.worlds.catalogue import load_world
+    from romdp.worlds.named import load_world
 
     world = as_romdp(load_world(path))
     facts = world.assumptions()

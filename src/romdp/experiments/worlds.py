@@ -14,7 +14,7 @@ from romdp.core.validation import choice
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 from romdp.playing.encoders import actions_for, encoder_for
-from romdp.worlds.catalogue import WORLDS, load_world, make
+from romdp.worlds.named import WORLDS, load_world, make
 from romdp.worlds.wrappers import make_environment
 
 ENVIRONMENT_PREFIX = "gym:"

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from romdp.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from romdp.worlds.catalogue import WORLDS as WORLDS
-    from romdp.worlds.catalogue import load_world as load_world
-    from romdp.worlds.catalogue import make as make
     from romdp.worlds.distracted import DistractedMazes as DistractedMazes
     from romdp.worlds.distracted import DistractedRing as DistractedRing
     from romdp.worlds.environments import ROMDPEnv as ROMDPEnv
     from romdp.worlds.locks import CoinLock as CoinLock
     from romdp.worlds.locks import GaussianLock as GaussianLock
+    from romdp.worlds.named import WORLDS as WORLDS
     from romdp.worlds.named import combination_lock as combination_lock
     from romdp.worlds.named import grid as grid
+    from romdp.worlds.named import load_world as load_world
+    from romdp.worlds.named import make as make
     from romdp.worlds.named import river_swim as river_swim
     from romdp.worlds.named import symmetric_block as symmetric_block
     from romdp.worlds.random import deterministic_romdp as deterministic_romdp

@@ -15,7 +15,7 @@ from romdp.core.randomness import Seed
 from romdp.core.validation import choice, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.worlds.catalogue import WORLDS, make
+from romdp.worlds.named import WORLDS, make
 
 _BLOCK = 2048  # steps whose random numbers are drawn at once
 

@@ -1,14 +1,19 @@
-"""Worlds with a name: each tests one thing that random worlds do not."""
+"""Worlds by name or by file, and those that test one thing that random worlds do not."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
-from romdp.core.validation import check_memory, real_number, whole_number
+from romdp.core.storage import read_kind
+from romdp.core.validation import check_memory, choice, real_number, whole_number
+from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
+from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
 
 
 def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:
@@ -154,3 +159,35 @@ def symmetric_block(n_observations: int = 100, eta: float = 4.0) -> ROMDP:
     stay = np.array([[ratio, 1.0], [1.0, ratio]]) / (1.0 + ratio)
     transition = np.stack([stay, stay[::-1], np.full((2, 2), 0.5)], axis=1)
     return ROMDP.from_labels(transition, np.zeros((2, 3)), _deal_evenly(2, count))
+
+
+WORLDS: dict[str, Callable[..., ROMDP | MDP]] = {
+    "random-romdp": random_romdp,
+    "random-mdp": random_mdp,
+    "deterministic-romdp": deterministic_romdp,
+    "river-swim": river_swim,
+    "combination-lock": combination_lock,
+    "grid": grid,
+    "symmetric-block": symmetric_block,
+}
+"""What makes each world, by the name that the command and the Gymnasium registry know."""
+
+
+def make(name: str, **arguments: Any) -> ROMDP | MDP:
+    """Make a world by its name.
+
+    Examples
+    --------
+    >>> make("river-swim", n_states=4)
+    ROMDP(n_states=4, n_actions=2, n_observations=4, reward_law='bernoulli')
+    """
+    maker = WORLDS[choice(name, "world", WORLDS)]
+    try:
+        return maker(**arguments)
+    except TypeError as error:
+        raise InvalidInputError(f"world {name!r}: {error}") from None
+
+
+def load_world(path: str | os.PathLike[str]) -> ROMDP | MDP:
+    """Read a world file, whichever of the two kinds it holds."""
+    return MDP.load(path) if read_kind(path) == "mdp" else ROMDP.load(path)
