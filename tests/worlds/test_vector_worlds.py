@@ -13,7 +13,7 @@ from scipy.linalg import hadamard
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError
 from romdp.exact.mdp import MDP
 from romdp.worlds import CoinLock, DistractedMazes, DistractedRing, GaussianLock, grid
-from romdp.worlds.vector_world import VectorWorld
+from romdp.worlds.environments import VectorWorld
 
 FALSE_ALARM = 1e-6  # chance that a test of a law fails on a right world, at a fresh seed
 

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
 from romdp.core.validation import freeze, real_number, whole_array, whole_number
+from romdp.worlds.environments import VectorWorld
 from romdp.worlds.named import neighbours
-from romdp.worlds.vector_world import VectorWorld
 
 
 class DistractedRing(VectorWorld):

@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 
 from romdp.core.randomness import Seed, generator
 from romdp.core.validation import check_memory, freeze, real_number, whole_array, whole_number
-from romdp.worlds.vector_world import VectorWorld
+from romdp.worlds.environments import VectorWorld
 
 _BLOCK = 256  # observations whose noise is drawn at once
 
