@@ -89,6 +89,7 @@ def online():
         (lambda o: o.act("home"), "whole number"),
         (lambda o: o.act(None), "whole number"),
         (lambda o: o.observe(float("nan"), 1), "reward of step 41 is nan"),
+        (lambda o: o.observe(1e151, 1), r"reward of step 41 is 1e\+151; .* at most 1e\+150"),
         (lambda o: o.observe(float("inf"), 1), "reward of step 41"),
         (lambda o: o.observe(1.2, 1), r"reward 1\.2 of step 41 lies outside \[0, 1\]"),
         (lambda o: o.observe("1", 1), "reward of step 41"),

@@ -79,7 +79,7 @@ def test_the_table_has_the_number_of_groups_that_each_step_was_played_with(run):
 
 def test_a_step_belongs_to_the_epoch_in_which_it_was_taken(run):
     """The fifth step ends an epoch of nine groups; the next one has three."""
-    rows = np.array([(0, 5, 9, 0.5, 1), (5, 5, 3, 0.5, 1)], EPOCH_COLUMNS)
+    rows = np.array([(0, 5, 9, 0.5, 1, True), (5, 5, 3, 0.5, 1, True)], EPOCH_COLUMNS)
     cut = replace(run, steps=np.array([1, 4, 5, 6, 10]), epochs=rows.view(np.recarray))
     figures = {name: np.zeros(5) for name in ("reward", "regret", "pseudo_regret")}
     assert replace(cut, **figures).to_pandas()["n_clusters"].tolist() == [9, 9, 9, 3, 3]
@@ -172,7 +172,7 @@ def test_regrets_are_those_of_the_definition():
 def test_a_run_of_a_learner_has_one_epoch_and_no_groups():
     run = play(Stubborn(), SCORED, 90, seed=5)
     assert run.epochs.dtype == EPOCH_COLUMNS
-    assert run.epochs.tolist() == [(0, 90, 3, 0.5, 0)]
+    assert run.epochs.tolist() == [(0, 90, 3, 0.5, 0, True)]
     assert run.partition == Partition.singletons(3)
     assert run.groupings == ((1, run.partition),)
     assert (run.agent, run.seed) == ("stubborn", 5)

@@ -16,6 +16,9 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 SUM_TOLERANCE = 1e-8
 """How far the sum of a law may be from one before it is refused; it is then made exact."""
 
+LARGEST_REWARD = 1e150
+"""Magnitude of a reward: the sum of 10^8 squares of this is still a float."""
+
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -113,8 +116,10 @@ def rectangular(value: ArrayLike, name: str) -> NDArray[Any]:
         ) from None
 
 
-def real_array(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDArray[np.float64]:
-    """Copy ``value`` to a finite float array.
+def real_array(
+    value: ArrayLike, name: str, shape: tuple[str | int, ...], largest: float = np.inf
+) -> NDArray[np.float64]:
+    """Copy ``value`` to a float array of finite numbers, of magnitude ``largest`` at most.
 
     ``shape`` gives an exact length for each axis, or a word that names a free one; axes with
     the same word must agree.
@@ -127,11 +132,12 @@ def real_array(value: ArrayLike, name: str, shape: tuple[str | int, ...]) -> NDA
     with np.errstate(over="ignore"):  # what is too long for a float becomes inf, and is refused
         array = array.astype(np.float64, order="C")
     check_shape(array, name, shape)
-    bad = ~np.isfinite(array)
+    bad = ~(np.isfinite(array) & (np.abs(array) <= largest))
     if bad.any():
-        index = first_index(bad)
+        index, most = first_index(bad), f" of magnitude {largest:g} at most"
         raise InvalidInputError(
             f"{entry(name, index)} is {array[index]}; every entry must be a finite number"
+            f"{most if np.isfinite(largest) else ''}"
         )
     return array
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.stored import Stored
-from romdp.core.validation import freeze
+from romdp.core.validation import LARGEST_REWARD, freeze
 from romdp.data.counting import count_step, count_triple, owner_of
 from romdp.data.counts import LARGEST, Counts
 from romdp.data.partition import Partition
@@ -415,8 +415,9 @@ class Recorder:
         keys, counts = pairs.items(ordered=False)
         if (np.bincount(keys // n_owners, counts, cells) + ends > visits).any():
             stored.refuse("more transitions and ends than visits")
-        if ((visits == 0) & ((sums != 0) | (squares != 0))).any():
-            stored.refuse("rewards without visits")
+        most = LARGEST_REWARD * visits
+        if (abs(sums) > most).any() or (squares > LARGEST_REWARD * most).any():
+            stored.refuse("rewards without visits, or of a size that no reward can have")
 
         recorder = cls(n_observations, n_actions)
         recorder.owners, recorder.n_owners = owners, n_owners

@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.storage import read_model, write_arrays
-from romdp.core.validation import freeze, real_array, whole_array, whole_number
+from romdp.core.validation import (
+    LARGEST_REWARD,
+    freeze,
+    real_array,
+    whole_array,
+    whole_number,
+)
 from romdp.data.vectors import are_vectors, vector_array
 
 UNKNOWN, END = -1, -2
@@ -97,7 +103,7 @@ class Trajectory:
         paid = None
         if rewards is not None:
             _check_length(rewards, "rewards", n_steps)
-            paid = real_array(rewards, "rewards", (n_steps,))
+            paid = real_array(rewards, "rewards", (n_steps,), LARGEST_REWARD)
         lasted = np.array([n_steps])
         if lengths is not None:
             lasted = whole_array(lengths, "lengths", ("n_episodes",), 1, n_steps)

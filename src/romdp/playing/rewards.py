@@ -3,7 +3,7 @@
 from typing import Any, TypeAlias
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import real_number
+from romdp.core.validation import LARGEST_REWARD, real_number
 
 Range: TypeAlias = tuple[float, float] | None
 """The smallest and the largest reward; None where they may be any numbers."""
@@ -47,7 +47,7 @@ def zero_reward(reward_range: Range) -> float:
 
 def unit_reward(reward: Any, reward_range: Range, step: int) -> float:
     """Rescale a reward to [0, 1]; one outside its range is refused. Without one it is kept."""
-    number = real_number(reward, f"reward of step {step + 1}")
+    number = real_number(reward, f"reward of step {step + 1}", -LARGEST_REWARD, LARGEST_REWARD)
     if reward_range is None:
         return number
     low, high = reward_range

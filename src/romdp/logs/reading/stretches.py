@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
+from romdp.core.validation import LARGEST_REWARD
 from romdp.data.tally import Tally
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.data.vocabulary import Vocabulary
@@ -449,7 +450,7 @@ def add_up(cells: Ints, values: NDArray[np.float64], totals: NDArray[np.float64]
 def scale(reward_range: tuple[float, float]) -> tuple[float, float]:
     """Return what to subtract from rewards and what to divide them by."""
     low, high = reward_range
-    if not np.isfinite(high - low) or high - low > 1e150:
+    if not np.isfinite(high - low) or high - low > LARGEST_REWARD:
         raise InvalidInputError(
             f"the rewards go from {low:g} to {high:g}, too far for floats; rescale them"
         )
