@@ -31,7 +31,7 @@ myst_heading_anchors = 4
 # Notebooks are stored without their output: every build runs them, and an error fails the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # seconds; a fresh clone compiles kernels meanwhile
 nb_execution_show_tb = True
 
 autodoc_member_order = "bysource"
@@ -50,3 +50,13 @@ html_copy_source = False
 html_show_sourcelink = False
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
+
+
+def setup(app):
+    """Leave out what scikit-learn gives to its estimators: its words refer to its own pages."""
+    app.connect(
+        "autodoc-skip-member",
+        lambda app, what, name, member, skip, options: (
+            True if str(getattr(member, "__module__", "")).startswith("sklearn.") else None
+        ),
+    )
