@@ -18,6 +18,7 @@ from romdp.core.validation import (
     laws,
     real_array,
     real_number,
+    refuse,
     whole_array,
     whole_number,
 )
@@ -233,3 +234,11 @@ def test_freeze():
     array = freeze(np.zeros(3))
     with pytest.raises(ValueError, match="read-only"):
         array[0] = 1
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_the_first_bad_entry_is_named(kind):
+    array = np.array([[0, 1], [-3, -4]], kind)
+    refuse(array < -9, "visits", array, "anything")
+    with pytest.raises(InvalidInputError, match=r"visits\[1, 0\] is -3; no debts"):
+        refuse(array < 0, "visits", array, "no debts")

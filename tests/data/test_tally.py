@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romdp.core.errors import InvalidInputError, TooLargeError
+from romdp.core.errors import TooLargeError
 from romdp.data import tally
 from romdp.data.tally import Tally
-from romdp.data.transitions import add_up, group_dense, refuse_negative, sparse_rows
+from romdp.data.transitions import add_up, group_dense, sparse_rows
 
 SPARSE = 10**15
 """Far more keys than a plain array would hold."""
@@ -169,9 +169,3 @@ def test_results_are_added_to_in_place():
     transitions = np.array([[[1, 2]], [[3, 4]]])
     group_dense(transitions, transitions.sum(axis=2), np.array([0, -1]), out)
     assert out.tolist() == [[[11]]]
-
-
-def test_the_first_negative_entry_is_named():
-    refuse_negative("visits", np.zeros((2, 2)))
-    with pytest.raises(InvalidInputError, match=r"visits\[1, 0\] is -3"):
-        refuse_negative("visits", np.array([[0, 1], [-3, -4]]))

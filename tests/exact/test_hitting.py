@@ -150,7 +150,7 @@ def test_an_action_that_risks_a_trap_is_not_taken():
 @pytest.mark.parametrize(
     ("chance", "message"),
     [
-        ([0.5, 1.5], r"chance\[1\] is 1.5; pass chances in \[0, 1\]"),
+        ([0.5, 1.5], r"chance\[1\] is 1.5; pass probabilities in \[0, 1\]"),
         ([-0.1, 1.0], r"chance\[0\] is -0.1"),
         ([0.5], r"chance has shape \(1,\); it must be \(2,\)"),
         ([0.5, np.nan], r"chance\[1\] is nan"),

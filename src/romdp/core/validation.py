@@ -106,6 +106,14 @@ def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
+def refuse(bad: NDArray[np.bool_], name: str, array: NDArray[Any], must: str) -> None:
+    """Raise an error that names the first entry that is marked as bad, if there is one."""
+    if bad.any():
+        index = first_index(bad)
+        shown = format(array[index], "" if array.dtype.kind in "iu" else "g")
+        raise InvalidInputError(f"{entry(name, index)} is {shown}; {must}")
+
+
 def rectangular(value: ArrayLike, name: str) -> NDArray[Any]:
     """Copy ``value`` to an array, whatever it holds; ragged lists are refused."""
     try:
@@ -132,13 +140,9 @@ def real_array(
     with np.errstate(over="ignore"):  # what is too long for a float becomes inf, and is refused
         array = array.astype(np.float64, order="C")
     check_shape(array, name, shape)
+    most = f" of magnitude {largest:g} at most" if np.isfinite(largest) else ""
     bad = ~(np.isfinite(array) & (np.abs(array) <= largest))
-    if bad.any():
-        index, most = first_index(bad), f" of magnitude {largest:g} at most"
-        raise InvalidInputError(
-            f"{entry(name, index)} is {array[index]}; every entry must be a finite number"
-            f"{most if np.isfinite(largest) else ''}"
-        )
+    refuse(bad, name, array, f"every entry must be a finite number{most}")
     return array
 
 
@@ -153,11 +157,7 @@ def whole_array(
         raise InvalidInputError(f"{name} holds {array.dtype} entries; pass whole numbers")
     check_shape(array, name, shape)
     bad = (array < low) | (array > high)
-    if bad.any():
-        index = first_index(bad)
-        raise InvalidInputError(
-            f"{entry(name, index)} is {array[index]}; entries must lie from {low} to {high}"
-        )
+    refuse(bad, name, array, f"entries must lie from {low} to {high}")
     return array.astype(np.int64)
 
 
@@ -181,12 +181,7 @@ def laws(array: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     Laws that sum to one up to rounding stay as they are, bit by bit: a model that is saved and
     loaded, or built again from its own arrays, is the same.
     """
-    bad = array < 0
-    if bad.any():
-        index = first_index(bad)
-        raise InvalidInputError(
-            f"{entry(name, index)} is {array[index]:g}; probabilities must not be negative"
-        )
+    refuse(array < 0, name, array, "probabilities must not be negative")
     with np.errstate(over="ignore"):
         sums = array.sum(axis=-1)
     off = np.abs(sums - 1.0) > SUM_TOLERANCE

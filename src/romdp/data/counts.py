@@ -20,6 +20,7 @@ from romdp.core.validation import (
     first_index,
     freeze,
     real_array,
+    refuse,
     whole_array,
     whole_number,
 )
@@ -40,7 +41,6 @@ from romdp.data.transitions import (
     group_sparse,
     is_large,
     refuse_large,
-    refuse_negative,
     refuse_negative_sparse,
     sparse_rows,
     transition_arrays,
@@ -51,7 +51,12 @@ _PAIR_LIMIT = 2**28  # pairs (observation, action): each of three arrays then ta
 LARGEST = 2**53
 """Of a count: exact as a float, and sums of many of them do not overflow."""
 
-_PLAIN = ("visits", "reward_sums", "reward_squares", "ends", "starts")
+_NEGATIVE = "it must not be negative"
+
+PER_PAIR = ("visits", "reward_sums", "reward_squares", "ends")
+"""The fields of `Counts` that hold one number for each pair (observation, action)."""
+
+_PLAIN = (*PER_PAIR, "starts")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -114,7 +119,7 @@ class Counts:
             moved = whole_array(transitions, "transitions", full, 0, LARGEST)
         sums = real_array(reward_sums, "reward_sums", checked.shape)
         squares = real_array(reward_squares, "reward_squares", checked.shape)
-        refuse_negative("reward_squares", squares)
+        refuse(squares < 0, "reward_squares", squares, _NEGATIVE)
         bad = (checked == 0) & ((sums != 0) | (squares != 0))
         if bad.any():
             where = entry("visits", first_index(bad))
@@ -127,41 +132,30 @@ class Counts:
         self._set(checked, moved, sums, squares, ended, begun)
         self._check_visits()
 
-    def _set(
-        self,
-        visits: Ints,
-        transitions: Transitions,
-        sums: Floats,
-        squares: Floats,
-        ends: Ints,
-        starts: Ints,
-    ) -> None:
-        """Fill the fields; what is passed becomes read-only."""
+    def _set(self, visits: Ints, transitions: Transitions, *rest: NDArray[Any]) -> None:
+        """Fill the fields, in the order of `from_parts`; what is passed becomes read-only."""
         if isinstance(transitions, np.ndarray):
             freeze(transitions)
         else:
             for part in (transitions.data, transitions.indices, transitions.indptr):
                 freeze(part)
-        object.__setattr__(self, "visits", freeze(visits))
         object.__setattr__(self, "transitions", transitions)
-        object.__setattr__(self, "reward_sums", freeze(sums))
-        object.__setattr__(self, "reward_squares", freeze(squares))
-        object.__setattr__(self, "ends", freeze(ends))
-        object.__setattr__(self, "starts", freeze(starts))
+        for name, array in zip(_PLAIN, (visits, *rest), strict=True):
+            object.__setattr__(self, name, freeze(array))
 
     @classmethod
     def from_parts(
         cls,
         visits: Ints,
         transitions: Transitions,
-        sums: Floats,
-        squares: Floats,
+        reward_sums: Floats,
+        reward_squares: Floats,
         ends: Ints,
         starts: Ints,
     ) -> "Counts":
         """Wrap arrays that are new and known to be right; they become read-only."""
-        counts = object.__new__(cls)
-        counts._set(visits, transitions, sums, squares, ends, starts)
+        counts = object.__new__(Counts)
+        counts._set(visits, transitions, reward_sums, reward_squares, ends, starts)
         return counts
 
     @classmethod
@@ -195,12 +189,9 @@ class Counts:
             As for `Counts`.
         """
         cells, pairs = n_observations * n_actions, (n_observations, n_actions)
-        for name, array, dtype in (
-            ("visits", visits, np.int64),
-            ("reward_sums", reward_sums, np.float64),
-            ("reward_squares", reward_squares, np.float64),
-            ("ends", ends, np.int64),
-        ):
+        per_pair: tuple[NDArray[Any], ...] = (visits, reward_sums, reward_squares, ends)
+        dtypes = (np.int64, np.float64, np.float64, np.int64)
+        for name, array, dtype in zip(PER_PAIR, per_pair, dtypes, strict=True):
             _check_cells(name, array, cells, dtype)
         _check_cells("starts", starts, n_observations, np.int64)
         moved: Transitions
@@ -210,14 +201,8 @@ class Counts:
         else:
             _check_cells("transitions", transitions, cells * n_observations, np.int64)
             moved = transitions.reshape(*pairs, n_observations)
-        return cls.from_parts(
-            visits.reshape(pairs),
-            moved,
-            reward_sums.reshape(pairs),
-            reward_squares.reshape(pairs),
-            ends.reshape(pairs),
-            starts.view(),
-        )
+        plain = zip(PER_PAIR, (array.reshape(pairs) for array in per_pair), strict=True)
+        return cls.from_parts(transitions=moved, starts=starts.view(), **dict(plain))
 
     @classmethod
     def zeros(cls, n_observations: int, n_actions: int, *, sparse: bool | None = None) -> "Counts":
@@ -345,14 +330,12 @@ class Counts:
 
     def copy(self) -> "Counts":
         """Return counts with arrays of their own, which follow no owner of `from_cells`."""
-        return self.from_parts(
-            self.visits.copy(),
-            self.transitions.copy(),
-            self.reward_sums.copy(),
-            self.reward_squares.copy(),
-            self.ends.copy(),
-            self.starts.copy(),
-        )
+        plain = {name: array.copy() for name, array in self._plain().items()}
+        return self.from_parts(transitions=self.transitions.copy(), **plain)
+
+    def _plain(self) -> dict[str, NDArray[Any]]:
+        """Return all fields but the transitions."""
+        return {name: getattr(self, name) for name in _PLAIN}
 
     def matrix(self) -> Sparse:
         """Return the transitions as a sparse matrix, one row per pair, however they are kept."""
@@ -364,7 +347,7 @@ class Counts:
         """Return the same counts with sparse transitions."""
         if self.is_sparse:
             return self
-        return self._with(self.matrix())
+        return self.from_parts(transitions=self.matrix(), **self._plain())
 
     def dense(self) -> "Counts":
         """Return the same counts with the transitions as an array, if that is not too large."""
@@ -373,18 +356,7 @@ class Counts:
         refuse_large(self.n_observations, self.n_actions)
         shape = (self.n_observations, self.n_actions, self.n_observations)
         transitions = self.transitions.toarray().reshape(shape)
-        return self._with(transitions)
-
-    def _with(self, transitions: Transitions) -> "Counts":
-        """Return the same counts with the transitions in another form."""
-        return self.from_parts(
-            self.visits,
-            transitions,
-            self.reward_sums,
-            self.reward_squares,
-            self.ends,
-            self.starts,
-        )
+        return self.from_parts(transitions=transitions, **self._plain())
 
     def group(self, partition: Partition, transitions: "Transitions | None" = None) -> "Counts":
         """Count groups instead of observations.
@@ -407,14 +379,9 @@ class Counts:
         if transitions is None:
             transitions = self.group_transitions(partition)
         size, labels = partition.n_clusters, partition.labels
-        return Counts.from_parts(
-            group_pairs(self.visits, labels, size),
-            transitions,
-            group_pairs(self.reward_sums, labels, size),
-            group_pairs(self.reward_squares, labels, size),
-            group_pairs(self.ends, labels, size),
-            group_observations(self.starts, labels, size),
-        )
+        grouped = {name: group_pairs(getattr(self, name), labels, size) for name in PER_PAIR}
+        starts = group_observations(self.starts, labels, size)
+        return self.from_parts(transitions=transitions, starts=starts, **grouped)
 
     def met(self) -> Ints:
         """List the observations that were visited or reached."""
@@ -442,49 +409,34 @@ class Counts:
         if not isinstance(other, Counts):
             return NotImplemented
         mine, theirs = self._comparable(other)
-        return self.from_parts(
-            self.visits + other.visits,
-            mine + theirs,
-            self.reward_sums + other.reward_sums,
-            self.reward_squares + other.reward_squares,
-            self.ends + other.ends,
-            self.starts + other.starts,
-        )
+        sums = {name: array + getattr(other, name) for name, array in self._plain().items()}
+        return self.from_parts(transitions=mine + theirs, **sums)
 
     def __sub__(self, other: "Counts") -> "Counts":
         """Leave out steps that were counted before."""
         if not isinstance(other, Counts):
             return NotImplemented
         mine, theirs = self._comparable(other)
-        visits = self.visits - other.visits
-        refuse_negative("visits", visits)
+        left = {name: array - getattr(other, name) for name, array in self._plain().items()}
+        for name in ("visits", "ends", "starts"):
+            refuse(left[name] < 0, name, left[name], _NEGATIVE)
         transitions = mine - theirs
         if isinstance(transitions, np.ndarray):
-            refuse_negative("transitions", transitions)
+            refuse(transitions < 0, "transitions", transitions, _NEGATIVE)
         else:
             refuse_negative_sparse(transitions, self.n_actions)
             transitions.eliminate_zeros()
         # What rounding leaves of a sum whose terms have all gone must not pass for a reward.
-        left = visits > 0
-        sums = np.where(left, self.reward_sums - other.reward_sums, 0.0)
-        squares = np.where(left, np.maximum(self.reward_squares - other.reward_squares, 0.0), 0.0)
-        ends, starts = self.ends - other.ends, self.starts - other.starts
-        refuse_negative("ends", ends)
-        refuse_negative("starts", starts)
-        counts = self.from_parts(visits, transitions, sums, squares, ends, starts)
+        for name, least in (("reward_sums", -np.inf), ("reward_squares", 0.0)):
+            left[name] = np.where(left["visits"] > 0, np.maximum(left[name], least), 0.0)
+        counts = self.from_parts(transitions=transitions, **left)
         counts._check_visits()
         return counts
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Counts):
             return NotImplemented
-        if not (
-            np.array_equal(self.visits, other.visits)
-            and np.array_equal(self.reward_sums, other.reward_sums)
-            and np.array_equal(self.reward_squares, other.reward_squares)
-            and np.array_equal(self.ends, other.ends)
-            and np.array_equal(self.starts, other.starts)
-        ):
+        if not all(np.array_equal(a, getattr(other, name)) for name, a in self._plain().items()):
             return False
         moved, also = self._comparable(other)
         if isinstance(moved, np.ndarray):
@@ -501,8 +453,7 @@ class Counts:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return plain arrays for a checkpoint, as `from_arrays` takes them."""
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return {**plain, **transition_arrays(self.transitions)}
+        return {**self._plain(), **transition_arrays(self.transitions)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Counts":

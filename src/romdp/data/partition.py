@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from romdp.core.errors import InvalidInputError, TooLargeError
-from romdp.core.validation import entry, first_index, freeze, real_array, whole_array, whole_number
+from romdp.core.validation import freeze, real_array, refuse, whole_array, whole_number
 
 _Table: TypeAlias = "scipy.sparse.csr_array[np.int64, tuple[int, int]]"
 
@@ -319,12 +319,7 @@ def _checked_weights(weights: ArrayLike | None, n_observations: int) -> NDArray[
     if weights is None:
         return np.ones(n_observations)
     array = real_array(weights, "weights", (n_observations,))
-    bad = array < 0
-    if bad.any():
-        index = first_index(bad)
-        raise InvalidInputError(
-            f"{entry('weights', index)} is {array[index]:g}; weights must not be negative"
-        )
+    refuse(array < 0, "weights", array, "weights must not be negative")
     if not array.any():
         raise InvalidInputError("all weights are 0; at least one observation must count")
     return array

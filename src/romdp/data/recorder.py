@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from romdp.core.stored import Stored
 from romdp.core.validation import LARGEST_REWARD, freeze
 from romdp.data.counting import count_step, count_triple, owner_of
-from romdp.data.counts import LARGEST, Counts
+from romdp.data.counts import LARGEST, PER_PAIR, Counts
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally
 from romdp.data.trajectory import END, Trajectory
@@ -45,7 +45,7 @@ class HashedCounts(Counts):
     def of_recorder(cls, recorder: "Recorder") -> Self:
         """Look at the arrays of a recorder; nothing is copied."""
         counts = object.__new__(cls)
-        for name in ("visits", "reward_sums", "reward_squares", "ends"):
+        for name in PER_PAIR:
             view = getattr(recorder, name).reshape(-1, recorder.n_actions).view()
             object.__setattr__(counts, name, freeze(view))
         object.__setattr__(counts, "starts", freeze(recorder.starts.view()))
@@ -87,14 +87,9 @@ class HashedCounts(Counts):
         places = rows, target[kept], count[kept]
         matrix = sparse_rows(*places, (size * n_actions, size))
         small = not is_large(size, n_actions)
-        return Counts.from_parts(
-            self.visits[chosen],
-            matrix.toarray().reshape(size, n_actions, size) if small else matrix,
-            self.reward_sums[chosen],
-            self.reward_squares[chosen],
-            self.ends[chosen],
-            self.starts[chosen],
-        )
+        transitions = matrix.toarray().reshape(size, n_actions, size) if small else matrix
+        kept_rows = {name: array[chosen] for name, array in self._plain().items()}
+        return Counts.from_parts(transitions=transitions, **kept_rows)
 
     def group_transitions(self, partition: Partition) -> Transitions:
         """Add the transitions up to those of groups."""
@@ -307,12 +302,12 @@ class Recorder:
         """
         size, actions, met = partition.n_clusters, self.n_actions, self.n_met
         labels = partition.labels[:met]
-        visits, sums, squares, ends = (
-            group_pairs(cells.reshape(-1, actions)[:met], labels, size)
-            for cells in (self.visits, self.reward_sums, self.reward_squares, self.ends)
-        )
+        grouped = {
+            name: group_pairs(getattr(self, name).reshape(-1, actions)[:met], labels, size)
+            for name in PER_PAIR
+        }
         starts = group_observations(self.starts[:met], labels, size)
-        return Counts.from_parts(visits, transitions, sums, squares, ends, starts)
+        return Counts.from_parts(transitions=transitions, starts=starts, **grouped)
 
     @property
     def triples(self) -> Triples:
@@ -369,21 +364,16 @@ class Recorder:
         pair_keys, pair_counts = self.pairs.items()
         triple_keys, triple_counts = self.triples_tally.items()
         arrays: dict[str, NDArray[Any]] = {
-            "visits": self.visits.copy(),
-            "reward_sums": self.reward_sums.copy(),
-            "reward_squares": self.reward_squares.copy(),
-            "ends": self.ends.copy(),
-            "starts": self.starts.copy(),
             "pair_keys": pair_keys,
             "pair_counts": pair_counts,
-            "triple_actions": self.triple_actions.copy(),
             "triple_keys": triple_keys,
             "triple_counts": triple_counts,
-            "last": self.last.copy(),
         }
+        for name in (*PER_PAIR, "starts", "triple_actions", "last"):
+            arrays[name] = getattr(self, name).copy()
         for name in ("triple_groups", "owners"):
-            if (array := getattr(self, name)) is not None:
-                arrays[name] = array.copy()
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name).copy()
         return arrays
 
     @classmethod

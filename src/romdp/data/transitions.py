@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError, TooLargeError
-from romdp.core.validation import entry, first_index
+from romdp.core.validation import entry
 from romdp.data.partition import Partition
 from romdp.data.tally import DENSE_LIMIT
 
@@ -287,14 +287,6 @@ def transitions_from_arrays(
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidInputError(f"the sparse transitions are damaged: {error}") from None
     return matrix
-
-
-def refuse_negative(name: str, array: NDArray[Any]) -> None:
-    """Raise an error that names the first negative entry, if there is one."""
-    bad = array < 0
-    if bad.any():
-        index = first_index(bad)
-        raise InvalidInputError(f"{entry(name, index)} is {array[index]}; it must not be negative")
 
 
 def refuse_negative_sparse(matrix: Sparse, n_actions: int) -> None:

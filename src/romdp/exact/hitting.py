@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
-from romdp.core.errors import InvalidInputError
-from romdp.core.validation import entry, first_index, real_array
+from romdp.core.validation import real_array, refuse
 from romdp.exact.chains import Floats, expected_total, support_period
 
 _SPARSE = 0.1  # below this share of non-zero entries a product with a sparse matrix is quicker
@@ -213,12 +212,7 @@ def hitting_times(
     """
     n_states = len(transition)
     hit = np.ones(n_states) if chance is None else real_array(chance, "chance", (n_states,))
-    bad = (hit < 0) | (hit > 1)
-    if bad.any():
-        index = first_index(bad)
-        raise InvalidInputError(
-            f"{entry('chance', index)} is {hit[index]:g}; pass chances in [0, 1]"
-        )
+    refuse((hit < 0) | (hit > 1), "chance", hit, "pass probabilities in [0, 1]")
     graph = _graph(transition)
     distance = np.array([_distances(*graph, target) for target in range(n_states)])
     finite = distance >= 0

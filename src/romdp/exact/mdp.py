@@ -11,12 +11,11 @@ from romdp.core.errors import InvalidInputError, StorageError, StructureError
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.core.validation import (
     choice,
-    entry,
-    first_index,
     freeze,
     laws,
     real_array,
     rectangular,
+    refuse,
     whole_array,
 )
 from romdp.exact import chains, hitting, solvers
@@ -91,13 +90,8 @@ class MDP:
         shape = ("n_states", "n_actions", "n_states")
         moves = laws(real_array(transition, "transition", shape), "transition")
         means = real_array(reward, "reward", moves.shape[:2]) + 0.0
-        bad = (means < 0) | (means > 1)
-        if bad.any():
-            index = first_index(bad)
-            raise InvalidInputError(
-                f"{entry('reward', index)} is {means[index]:g}; rewards must lie in [0, 1]. "
-                "Rescale them with (reward - low) / (high - low)"
-            )
+        must = "rewards must lie in [0, 1]. Rescale them with (reward - low) / (high - low)"
+        refuse((means < 0) | (means > 1), "reward", means, must)
         own = self.__dict__  # the one place that sets attributes
         own["transition"] = freeze(moves)
         own["reward"] = freeze(means)
@@ -261,12 +255,8 @@ class MDP:
         ends = np.zeros(self.reward.shape)
         if ending is not None:
             ends = real_array(ending, "ending", self.reward.shape)
-            bad = (ends < 0) | (ends > 1)
-            if bad.any():
-                index = first_index(bad)
-                raise InvalidInputError(
-                    f"{entry('ending', index)} is {ends[index]:g}; it must be a chance in [0, 1]"
-                )
+            must = "it must be a probability in [0, 1]"
+            refuse((ends < 0) | (ends > 1), "ending", ends, must)
         rewards = self.reward - goal.zero_reward
         horizon, given = goal.horizon, None
         if policy is not None:

@@ -6,8 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.core.errors import InvalidInputError
-from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
+from romdp.core.validation import real_array, real_number, refuse, whole_number
 from romdp.exact.assumptions import Assumptions
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
@@ -184,9 +183,7 @@ class Theory(Table):
         ``steps`` is one number or a list; the bounds come under the names of their rows.
         """
         grid = real_array(np.atleast_1d(steps), "steps", ("n",))
-        if (grid < 1).any():
-            index = first_index(grid < 1)
-            raise InvalidInputError(f"{entry('steps', index)} is {grid[index]:g}; pass 1 or more")
+        refuse(grid < 1, "steps", grid, "pass 1 or more")
         by_step = [self._facts.regret(n) for n in grid.tolist()]
         return {name: np.array([float(b[name]) for b in by_step]) for name in by_step[0]}
 
