@@ -12,7 +12,7 @@ import numpy as np
 
 from romdp.exact.romdp import ROMDP
 from romdp.worlds.environments import ROMDPEnv
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.registration import register_environments
 
 SIZES = [(5, 4, 30), (5, 4, 1_000), (50, 4, 100_000)]

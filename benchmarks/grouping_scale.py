@@ -21,7 +21,7 @@ from romdp.clustering.likelihood import Likelihood
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.exact.romdp import ROMDP
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import Simulator
 
 CHUNK = 10_000_000

@@ -21,7 +21,7 @@ from romdp.data.partition import Partition
 from romdp.logs.fitting import fit_counts
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import count_logs
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import Simulator
 
 CHUNK = 1_000_000

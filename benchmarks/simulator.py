@@ -20,7 +20,7 @@ import numpy as np
 import romdp
 from romdp.data.recorder import Recorder
 from romdp.exact.romdp import ROMDP
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import Simulator
 
 N_STATES, N_ACTIONS = 5, 4

@@ -25,7 +25,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
 from romdp.exact.romdp import ROMDP
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import Simulator
 
 METHODS: dict[str, Clusterer] = {

@@ -8,7 +8,7 @@ import pytest
 
 import romdp
 from romdp.clustering.spectral.report import ActionReport, Refusal, SpectralReport
-from romdp.core.html import html_table
+from romdp.core.text import html_table
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
 

@@ -8,8 +8,14 @@ from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
-from romdp.worlds.random import deterministic_romdp, random_romdp
+from romdp.worlds.named import (
+    combination_lock,
+    deterministic_romdp,
+    grid,
+    random_romdp,
+    river_swim,
+    symmetric_block,
+)
 from romdp.worlds.simulator import simulate
 
 

@@ -17,8 +17,7 @@ from romdp.clustering.likelihood.starts import embed, k_means
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.worlds.named import combination_lock
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import combination_lock, random_romdp
 from romdp.worlds.simulator import simulate
 
 

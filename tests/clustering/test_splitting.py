@@ -23,7 +23,7 @@ from romdp.clustering.likelihood.splitting import (
 )
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import simulate
 
 

@@ -17,9 +17,14 @@ from romdp.encoding.apart import (
 )
 from romdp.encoding.choosing import _after, count_moments, reduction
 from romdp.encoding.codebook import Codebook, k_means, lead
-from romdp.encoding.directions import LinearMap, action_directions, mean_and_scale, whitening
+from romdp.encoding.directions import (
+    LinearMap,
+    Moments,
+    action_directions,
+    mean_and_scale,
+    whitening,
+)
 from romdp.encoding.encoder import make_steps
-from romdp.encoding.moments import Moments
 from romdp.worlds import DistractedMazes, DistractedRing
 
 

@@ -5,8 +5,16 @@ from encoding_worlds import chain
 from romdp.clustering.states import is_mixed
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.encoder import make_steps
-from romdp.encoding.scoring import find_motives, memory_score, score, score_with_age
-from romdp.encoding.steps import both, by_age, earned, last_steps
+from romdp.encoding.scoring import (
+    both,
+    by_age,
+    earned,
+    find_motives,
+    last_steps,
+    memory_score,
+    score,
+    score_with_age,
+)
 
 
 def marks(codes, seen):

@@ -15,7 +15,7 @@ from romdp.core.randomness import as_uniform, next_word, split_word, stream, xos
 from romdp.exact.mdp import REWARD_LAWS
 from romdp.exact.romdp import ROMDP
 from romdp.playing import play
-from romdp.worlds.random import random_mdp, random_romdp
+from romdp.worlds.named import random_mdp, random_romdp
 from romdp.worlds.simulator import Simulator
 
 WORLD = romdp.worlds.random_romdp(3, 2, 7, seed=4)

@@ -12,7 +12,7 @@ from romdp.playing.baselines.by_name import baseline, play_baseline
 from romdp.playing.baselines.dqn import DQN
 from romdp.playing.online import Online
 from romdp.worlds.environments import ROMDPEnv
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 
 WORLD = random_romdp(3, 2, 7, seed=4)
 QUICK = DQN(learning_starts=50, exploration_steps=200)

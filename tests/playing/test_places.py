@@ -13,8 +13,7 @@ from romdp.playing.places import CompiledPlace, DrivenPlace, place_for
 from romdp.playing.rewards import checked_range, unit_reward
 from romdp.worlds import random_mdp, random_romdp
 from romdp.worlds.environments import ROMDPEnv
-from romdp.worlds.vector_wrappers import VectorObservation
-from romdp.worlds.wrappers import RichObservation, VocabularyWrapper
+from romdp.worlds.wrappers import RichObservation, VectorObservation, VocabularyWrapper
 
 WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
 

@@ -24,8 +24,7 @@ from romdp.reports import (
 )
 from romdp.reports.bands import aligned, band, best_first, common_steps, curve, typical
 from romdp.reports.drawing import Words
-from romdp.reports.flow import lay_out
-from romdp.reports.groupings import emission_picture, flow_picture
+from romdp.reports.groupings import emission_picture, flow_picture, lay_out
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, agent_styles, state_colour
 from romdp.theory import lower_bound
 from romdp.worlds import random_romdp

@@ -11,7 +11,7 @@ from report_cases import make_groupings, make_record
 from romdp.core.errors import InvalidInputError
 from romdp.data.partition import Partition
 from romdp.reports.experiment_data import describe_change, judge, tell
-from romdp.reports.flow import ALONE, UNSEEN, changed, lay_out, most_telling
+from romdp.reports.groupings import ALONE, UNSEEN, changed, lay_out, most_telling
 
 labels_of_six = st.lists(st.integers(-1, 5), min_size=6, max_size=6)
 
@@ -31,7 +31,7 @@ def test_blocks_and_ribbons_fit_together(rows, states):
             assert {Partition(row).labels[m] for m in block.members} == {block.group}
             assert block.bottom - block.top == pytest.approx(unit * len(block.members))
     for number in range(len(rows) - 1):
-        ribbons = [ribbon for ribbon in flow.ribbons if ribbon.column == number]
+        ribbons = [ribbon for ribbon in flow.strands if ribbon.column == number]
         assert sum(ribbon.size for ribbon in ribbons) == 6
         for side, column in (("left_top", number), ("right_top", number + 1)):
             pieces = sorted((getattr(r, side), r.thickness) for r in ribbons)
@@ -52,7 +52,7 @@ def test_groups_that_only_merge_never_cross(merges, known):
     rows.append(labels)
     flow = lay_out(make_groupings(rows), labels if known else None)
     for number in range(len(rows) - 1):
-        ribbons = [ribbon for ribbon in flow.ribbons if ribbon.column == number]
+        ribbons = [ribbon for ribbon in flow.strands if ribbon.column == number]
         by_left = sorted(ribbons, key=lambda r: r.left_top)
         right = [ribbon.right_top for ribbon in by_left]
         assert right == sorted(right)
@@ -61,9 +61,9 @@ def test_groups_that_only_merge_never_cross(merges, known):
 def test_ribbons_carry_the_hidden_state():
     groupings = make_groupings([[0, 1, 2, 3], [0, 0, 1, 1]])
     flow = lay_out(groupings, np.array([0, 1, 1, 1]))
-    assert sorted((r.state, r.size) for r in flow.ribbons) == [(0, 1), (1, 1), (1, 1), (1, 1)]
+    assert sorted((r.state, r.size) for r in flow.strands) == [(0, 1), (1, 1), (1, 1), (1, 1)]
     # Without the truth: the final group.
-    assert sorted(r.state for r in lay_out(groupings).ribbons) == [0, 0, 1, 1]
+    assert sorted(r.state for r in lay_out(groupings).strands) == [0, 0, 1, 1]
 
 
 def test_what_is_not_seen_lies_below():
@@ -86,7 +86,7 @@ def test_among_many_those_alone_share_a_block():
         [0, ALONE],
     ]
     assert flow.columns[0].n_clusters == 100
-    assert len(flow.ribbons) < 110
+    assert len(flow.strands) < 110
 
 
 def test_of_many_groupings_the_first_the_last_and_the_largest_changes_are_kept():

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import romdp
 from romdp.core.errors import InvalidInputError
 from romdp.theory.lower_bound import bernoulli_divergence, cost_of_deviation
-from romdp.theory.magnitude import Magnitude
 from romdp.theory.rates import (
     all_found,
     epoch_length,
@@ -26,6 +25,7 @@ from romdp.theory.rates import (
     separating_steps,
     steps_until,
 )
+from romdp.theory.table import Magnitude
 
 # C = 3, f = 0.25, tau = 7, alpha = 0.1, X = 2, A = 3, Y = 5, delta = 0.1.
 C, F, TAU, ALPHA, X, A, Y, DELTA = 3.0, 0.25, 7.0, 0.1, 2, 3, 5, 0.1

@@ -8,7 +8,6 @@ from theory_worlds import draw, tiny
 from romdp import MDP, ROMDP
 from romdp.data.partition import Partition
 from romdp.exact.hitting import hitting_times
-from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import (
     as_singletons,
     auxiliary_diameter,
@@ -18,6 +17,7 @@ from romdp.theory.regret import (
     two_phase_bound,
     ucrl_bound,
 )
+from romdp.theory.table import Magnitude
 
 
 def test_ucrl_bound():

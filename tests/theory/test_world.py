@@ -11,10 +11,15 @@ from theory_worlds import TRANSITION, draw, one_way, tiny
 from romdp import MDP, ROMDP
 from romdp.core.errors import InvalidInputError, StructureError, UnknownNameError
 from romdp.theory import Magnitude, bounds
-from romdp.theory.concentration import enough_samples, error_constant, rank_samples
+from romdp.theory.concentration import (
+    OpenConstants,
+    enough_samples,
+    error_constant,
+    rank_samples,
+    worst,
+)
 from romdp.theory.table import Row, Table
 from romdp.theory.views import hidden_policy_views, policy_rows, views
-from romdp.theory.worst import OpenConstants, worst
 
 # The tiny world by hand: X = 2, A = 2, Y = 4; delta = 0.1, N = 1000, C_2 = 3.
 DELTA, STEPS, C = 0.1, 1000, 3.0

@@ -16,8 +16,7 @@ from romdp.core.storage import write_arrays
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 from romdp.worlds.environments import ROMDPEnv
-from romdp.worlds.named import WORLDS, grid, load_world, make
-from romdp.worlds.random import random_mdp, random_romdp
+from romdp.worlds.named import WORLDS, grid, load_world, make, random_mdp, random_romdp
 from romdp.worlds.registration import ENVIRONMENTS, VECTOR_ENVIRONMENTS, register_environments
 
 

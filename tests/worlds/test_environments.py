@@ -12,7 +12,7 @@ from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, Unknow
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 from romdp.worlds.environments import _BLOCK, ROMDPEnv, _cumulated
-from romdp.worlds.random import random_mdp, random_romdp
+from romdp.worlds.named import random_mdp, random_romdp
 
 FALSE_ALARM = 1e-6  # chance that a test of a law fails on a right simulator, at a fresh seed
 

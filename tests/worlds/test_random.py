@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 import romdp
 from romdp.core.errors import InvalidInputError, TooLargeError, UnknownNameError
 from romdp.exact.mdp import MDP
-from romdp.worlds.named import combination_lock, grid, river_swim, symmetric_block
-from romdp.worlds.random import deterministic_romdp, random_mdp, random_romdp
+from romdp.worlds.named import (
+    combination_lock,
+    deterministic_romdp,
+    grid,
+    random_mdp,
+    random_romdp,
+    river_swim,
+    symmetric_block,
+)
 
 MAKERS = [random_romdp, random_mdp, deterministic_romdp]
 seeds = st.integers(0, 10**9)

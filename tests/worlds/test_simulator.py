@@ -19,7 +19,7 @@ from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
 from romdp.exact.mdp import MDP, REWARD_LAWS
 from romdp.exact.romdp import ROMDP
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import Simulator, simulate
 
 WORD = 2**64

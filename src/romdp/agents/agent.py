@@ -19,8 +19,8 @@ from romdp.agents.planners import Optimism, Planner, Posterior, goal_of
 from romdp.agents.stopping import Doubling, Stopping, spare_of
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.core.errors import InvalidInputError
+from romdp.core.formats import Stored
 from romdp.core.randomness import Seed, generator, seed_sequence
-from romdp.core.stored import Stored
 from romdp.core.validation import choice, whole_number
 from romdp.data.budget import Budget
 from romdp.data.counts import Counts

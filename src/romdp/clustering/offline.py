@@ -15,7 +15,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.data.triples import Triples
-from romdp.encoding.steps import vectors_of
+from romdp.encoding.scoring import vectors_of
 from romdp.planning.timeuniform import TimeUniform
 
 if TYPE_CHECKING:

@@ -12,11 +12,17 @@ from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.encoding.decoder import StateDecoder, teach
-from romdp.encoding.moments import Floats, Ints
-from romdp.encoding.portraits import Portraits
-from romdp.encoding.scoring import find_motives, memory_score, score, score_with_age
-from romdp.encoding.steps import by_age, last_steps, vectors_of
+from romdp.encoding.decoder import Portraits, StateDecoder, teach
+from romdp.encoding.directions import Floats, Ints
+from romdp.encoding.scoring import (
+    by_age,
+    find_motives,
+    last_steps,
+    memory_score,
+    score,
+    score_with_age,
+    vectors_of,
+)
 from romdp.encoding.views import Encoding, apply_features
 
 if TYPE_CHECKING:

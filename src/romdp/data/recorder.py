@@ -10,12 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.stored import Stored
+from romdp.core.formats import Stored
 from romdp.core.validation import LARGEST_REWARD, freeze
-from romdp.data.counting import count_step, count_triple, owner_of
 from romdp.data.counts import LARGEST, PER_PAIR, Counts
 from romdp.data.partition import Partition
-from romdp.data.tally import Tally
+from romdp.data.tally import Tally, count_step, count_triple, owner_of
 from romdp.data.trajectory import END, Trajectory
 from romdp.data.transitions import (
     Transitions,

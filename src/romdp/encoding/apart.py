@@ -14,7 +14,7 @@ import numpy as np
 from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
 from romdp.encoding.codebook import SEVERAL, Codebook, k_means, lead, tidy
-from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.directions import Floats, Ints
 
 _SAMPLE = 3000  # rows that a radius is learned from
 _MOST_APART = 800  # codes that lie apart from each other

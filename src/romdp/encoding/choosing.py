@@ -17,15 +17,26 @@ from romdp.encoding.apart import codes_apart
 from romdp.encoding.codebook import Codebook, k_means
 from romdp.encoding.directions import (
     Directions,
+    Floats,
+    Ints,
     LinearMap,
+    Moments,
     action_directions,
     mean_and_scale,
     partly_whitening,
     whitening,
 )
-from romdp.encoding.moments import Floats, Ints, Moments
-from romdp.encoding.scoring import Score, find_motives, score, score_with_age
-from romdp.encoding.steps import blocks, both, by_age, last_steps, vectors_of
+from romdp.encoding.scoring import (
+    Score,
+    blocks,
+    both,
+    by_age,
+    find_motives,
+    last_steps,
+    score,
+    score_with_age,
+    vectors_of,
+)
 from romdp.encoding.views import VIEWS, Encoding, cut
 
 _MOST_FEATURES = 1024  # longer vectors are made shorter first

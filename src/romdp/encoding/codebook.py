@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
-from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.directions import Floats, Ints
 
 _BLOCK = 4096  # rows that are compared with all codes together
 _TILE, _STRETCH = 64, 16  # codes that are compared at once, and numbers between looks at the result

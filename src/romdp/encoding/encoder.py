@@ -6,19 +6,36 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
 
 from romdp.core.description import describe
-from romdp.core.errors import InvalidInputError, StorageError, UnknownNameError
-from romdp.core.estimator import NotFittedYetError
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import PathLike, read_arrays, write_arrays
 from romdp.core.validation import whole_number
 from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import column_names, vector_array
 from romdp.encoding.choosing import learn_encoding
-from romdp.encoding.moments import Ints
-from romdp.encoding.steps import vectors_of
+from romdp.encoding.directions import Ints
+from romdp.encoding.scoring import vectors_of
 from romdp.encoding.views import VIEWS, Encoding, apply_features, cut
+
+
+class NotFittedYetError(MisuseError, NotFittedError):  # type: ignore[misc]  # it has no types
+    """An estimator was asked before it was fitted."""
+
+    def __init__(self, estimator: Any) -> None:
+        super().__init__(f"this {type(estimator).__name__} is not fitted yet; call fit first")
+
+
+def checked(estimator: Any, given: Any, **rules: Any) -> Any:
+    """Check data by scikit-learn's rules (see ``validate_data``), in errors of our own kind."""
+    try:
+        return validate_data(estimator, given, **rules)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(str(error)) from error
+
 
 _KIND, _VERSION = "encoder", 1
 _SMALLEST = 1e-150  # squares of smaller differences are zero, or nearly so

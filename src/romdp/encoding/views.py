@@ -17,8 +17,7 @@ from romdp.core.formats import Format, exact, index, real, whole
 from romdp.core.validation import freeze
 from romdp.data.vectors import vector_array
 from romdp.encoding.codebook import Codebook
-from romdp.encoding.directions import LinearMap
-from romdp.encoding.moments import Floats, Ints
+from romdp.encoding.directions import Floats, Ints, LinearMap
 
 VIEWS = ("plain", "standard", "white", "actions", "apart")
 """As the vectors are; with columns of variance one; whitened; the directions that actions and

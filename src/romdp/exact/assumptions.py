@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import StructureError
-from romdp.core.html import html_table
-from romdp.core.text import plain
+from romdp.core.text import html_table, plain
 from romdp.exact.chains import Mixing
 from romdp.exact.hitting import can_avoid, hitting_times, periodic_policy
 from romdp.exact.mdp import MDP

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from romdp import __version__
 from romdp.core.compiled import on_compilation
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
-from romdp.core.html import in_notebook
-from romdp.core.text import plain
+from romdp.core.text import in_notebook, plain
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, make_agent

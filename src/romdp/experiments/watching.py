@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any, NamedTuple
 
-from romdp.core.html import notebook_bar
+from romdp.core.text import notebook_bar
 from romdp.experiments.specification import RunSpec
 
 

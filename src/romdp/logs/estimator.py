@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 
 from romdp.clustering.clusterer import Clusterer
 from romdp.core.errors import InvalidInputError
-from romdp.core.estimator import NotFittedYetError, checked
 from romdp.core.randomness import Seed
 from romdp.core.validation import choice, whole_array
 from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import are_vectors
+from romdp.encoding.encoder import NotFittedYetError, checked
 from romdp.logs.fitting import fit
 from romdp.logs.model.latent import LatentModel
 

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.stored import Stored
+from romdp.core.formats import Stored
 from romdp.core.validation import whole_number
 from romdp.data.vocabulary import Vocabulary
 

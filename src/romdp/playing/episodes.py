@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.stored import Stored
+from romdp.core.formats import Stored
 
 if TYPE_CHECKING:
     from romdp.agents.agent import AgentState

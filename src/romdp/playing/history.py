@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.stored import Stored
+from romdp.core.formats import Stored
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes

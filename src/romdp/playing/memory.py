@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from romdp.core.stored import Stored
+from romdp.core.formats import Stored
 from romdp.data.trajectory import Trajectory
 
 Ints = NDArray[np.int64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from romdp.agents.agent import Agent, AgentLike, AgentState
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
+from romdp.core.formats import Stored
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
-from romdp.core.stored import Stored
 from romdp.core.validation import flag, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, UNKNOWN

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from romdp.agents.agent import AgentLike, AgentState, require_agent
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, ROMDPError
-from romdp.core.html import in_notebook
+from romdp.core.formats import Stored
 from romdp.core.randomness import Seed, seed_sequence
-from romdp.core.stored import Stored
+from romdp.core.text import in_notebook
 from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint

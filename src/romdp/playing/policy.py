@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentState
-from romdp.core.html import html_table
+from romdp.core.formats import Stored
 from romdp.core.storage import read_arrays, reading, write_arrays
-from romdp.core.stored import Stored
+from romdp.core.text import html_table
 from romdp.core.validation import freeze, whole_number
 from romdp.playing.encoders import Numbering, Numbers, ObservationEncoder, encoder_from
 

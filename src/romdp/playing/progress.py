@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from romdp.core.html import in_notebook, notebook_bar
+from romdp.core.text import in_notebook, notebook_bar
 
 if TYPE_CHECKING:
     from romdp.playing.player import Epoch

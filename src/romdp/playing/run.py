@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.html import html_table, in_notebook
-from romdp.core.text import number
+from romdp.core.text import html_table, in_notebook, number
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate

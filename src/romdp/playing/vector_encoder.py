@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.states import find_states, is_mixed
 from romdp.core.errors import InvalidInputError
+from romdp.core.formats import Stored
 from romdp.core.randomness import Seed, generator
-from romdp.core.stored import Stored
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.decoder import StateDecoder
-from romdp.encoding.scoring import score
-from romdp.encoding.steps import both, last_steps, vectors_of
+from romdp.encoding.scoring import both, last_steps, score, vectors_of
 from romdp.playing.encoders import ObservationEncoder, space_to_json
 from romdp.playing.memory import Memory
 

@@ -29,8 +29,7 @@ from romdp.reports.bands import (
     typical,
 )
 from romdp.reports.figures import panel_title
-from romdp.reports.flow import lay_out, most_telling
-from romdp.reports.groupings import emission_picture, flow_note, flow_picture
+from romdp.reports.groupings import emission_picture, flow_note, flow_picture, lay_out, most_telling
 from romdp.reports.palette import agent_styles
 from romdp.reports.reading import Record, Results
 from romdp.reports.shell import as_json

@@ -7,8 +7,7 @@ the docstring says what is done and the output repeats it.
 
 from romdp.theory.finished import RunBound, epoch_counts, run_bound
 from romdp.theory.lower_bound import lower_bound
-from romdp.theory.magnitude import Magnitude
-from romdp.theory.table import Row
+from romdp.theory.table import Magnitude, Row
 from romdp.theory.views import partial_groups
 from romdp.theory.world import Theory, bounds
 

@@ -15,9 +15,8 @@ from romdp.data.partition import Partition
 from romdp.exact.hitting import hitting_times
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.theory.magnitude import Magnitude
 from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
-from romdp.theory.table import Row, Table
+from romdp.theory.table import Magnitude, Row, Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ gives something else there is a second function with the ending ``_solved``.
 import math
 
 from romdp.theory.concentration import triple_log
-from romdp.theory.magnitude import Magnitude, Number
+from romdp.theory.table import Magnitude, Number
 
 
 def samples_to_group(constant: Number, chance: float, delta: float) -> Magnitude:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from romdp.data.partition import Partition
 from romdp.exact.hitting import hitting_times
 from romdp.exact.romdp import ROMDP
-from romdp.theory.magnitude import Magnitude, Number
+from romdp.theory.table import Magnitude, Number
 
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,7 @@ from romdp.core.validation import real_array, real_number, refuse, whole_number
 from romdp.exact.assumptions import Assumptions
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.theory.concentration import error_bound
-from romdp.theory.magnitude import Magnitude, Number
+from romdp.theory.concentration import OpenConstants, PolicyConstants, error_bound, worst
 from romdp.theory.rates import (
     all_found,
     epoch_length,
@@ -26,9 +25,8 @@ from romdp.theory.rates import (
     steps_until,
 )
 from romdp.theory.regret import corollary_bound, pomdp_bound, pomdp_diameter, ucrl_bound
-from romdp.theory.table import Row, Scalar, Table
+from romdp.theory.table import Magnitude, Number, Row, Scalar, Table
 from romdp.theory.views import contraction_of_all, mixing_speed
-from romdp.theory.worst import OpenConstants, PolicyConstants, worst
 
 _SPECTRAL = "The spectral step, one number for each action"
 _RATES = "Until observations are grouped, in steps unless said otherwise"

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
+from romdp.core.formats import Stored
 from romdp.core.randomness import (
     Seed,
     alias_tables,
@@ -18,7 +19,6 @@ from romdp.core.randomness import (
     pick,
     xoshiro_state,
 )
-from romdp.core.stored import Stored
 from romdp.core.validation import (
     choice,
     laws,
@@ -28,9 +28,8 @@ from romdp.core.validation import (
     whole_number,
 )
 from romdp.data.budget import FOREVER, Budget, is_spent, spend
-from romdp.data.counting import count_step, count_triple, owner_of
 from romdp.data.recorder import Recorder
-from romdp.data.tally import is_full
+from romdp.data.tally import count_step, count_triple, is_full, owner_of
 from romdp.data.trajectory import Trajectory
 from romdp.exact.mdp import MDP, REWARD_LAWS
 from romdp.exact.romdp import ROMDP, as_romdp

@@ -1,18 +1,26 @@
-"""Wrappers between other people's Gymnasium environments and numbered observations."""
+"""Wrappers of Gymnasium environments: numbered observations, many views, vectors, noise."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.lazy import find_modules_here
 from romdp.core.randomness import Seed, generator, seed_sequence
-from romdp.core.validation import freeze, real_number, whole_number
+from romdp.core.validation import (
+    check_memory,
+    freeze,
+    real_array,
+    real_number,
+    whole_array,
+    whole_number,
+)
 from romdp.data.vocabulary import Vocabulary
 
 _NUMBERING, _CHANCES, _VIEWS = range(3)  # streams of RichObservation's seed
@@ -218,3 +226,252 @@ def make_environment(
         hint = "" if ":" in name else f" If another module registers it, say module:{name}"
         raise InvalidInputError(f"cannot make the environment {name!r}: {error}{hint}") from error
     return env if views is None else RichObservation(numbered(env), views, seed)
+
+
+_DRAWS, _ROTATION = 2, 3  # streams of a wrapper's seed
+
+_BLOCK = 64  # steps whose noise is drawn at once
+
+
+class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Show each state of a discrete environment as a vector drawn from a class of them.
+
+    With the pictures of ten digits as classes, say, state 3 is shown as some picture of a three,
+    drawn anew at every step.
+
+    Parameters
+    ----------
+    env
+        An environment with a `Discrete` observation space of n numbers: FrozenLake, `ROMDPEnv`.
+    classes
+        n arrays of shape (number of members, length), one for each number that ``env`` shows.
+    seed
+        Seeds the draws. ``reset(seed=...)`` starts the draws again, from both seeds; the
+        environment's own generator is left alone.
+    reveal_hidden_state
+        True: ``info["hidden_state"]`` is the number of the class, counted from 0, for scoring. If
+        ``env`` itself reveals a hidden state, that one is kept.
+
+    Examples
+    --------
+    >>> from romdp.worlds import ROMDPEnv, random_romdp
+    >>> rng = np.random.default_rng(0)
+    >>> classes = [rng.normal(k, 0.1, (50, 3)) for k in range(4)]
+    >>> world = random_romdp(n_states=4, n_actions=2, n_observations=4)
+    >>> env = VectorObservation(ROMDPEnv(world), classes, reveal_hidden_state=True)
+    >>> observation, info = env.reset(seed=0)
+    >>> info, observation.round(1)
+    ({'hidden_state': 3}, array([3. , 2.9, 3. ]))
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        classes: Sequence[ArrayLike],
+        seed: Seed = 0,
+        reveal_hidden_state: bool = False,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, classes=classes, seed=seed, reveal_hidden_state=reveal_hidden_state
+        )
+        gymnasium.Wrapper.__init__(self, env)
+        n_states, self._start = numbers_shown(env, "VectorObservation")
+        if len(classes) != n_states:
+            raise InvalidInputError(
+                f"there are {len(classes)} classes, but the environment shows {n_states} numbers; "
+                "pass one class for each"
+            )
+        members = [
+            real_array(group, f"classes[{k}]", ("members", "length"))
+            for k, group in enumerate(classes)
+        ]
+        length = members[0].shape[1]
+        for k, group in enumerate(members):
+            if group.shape[1] != length:
+                raise InvalidInputError(
+                    f"classes[{k}] has vectors of length {group.shape[1]}, classes[0] of {length}"
+                )
+        self.n_states = n_states
+        self._members = [freeze(group) for group in members]
+        low = np.min([group.min(axis=0) for group in members], axis=0)
+        high = np.max([group.max(axis=0) for group in members], axis=0)
+        self.observation_space = Box(low, high, dtype=np.float64)
+        self._reveals = bool(reveal_hidden_state)
+        self._seed = seed_sequence(seed)
+        self._draw = generator(self._seed, _DRAWS).random
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the environment; with a seed, the draws of the vectors start again as well."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._draw = generator(self._seed, _DRAWS, int(seed)).random
+        return self._shown(observation, info)
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], Any, bool, bool, dict[str, Any]]:
+        """Take an action in the environment, and show where it leads as a vector."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        vector, info = self._shown(observation, info)
+        return vector, reward, terminated, truncated, info
+
+    def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+        """Draw one vector for each of the given classes, for scoring only."""
+        rng = generator(seed)
+        numbers = whole_array(states, "states", ("n",), 0, self.n_states - 1)
+        return np.stack([self._members[k][rng.integers(len(self._members[k]))] for k in numbers])
+
+    def _shown(
+        self, observation: Any, info: dict[str, Any]
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        state = int(observation) - self._start
+        group = self._members[state]
+        if self._reveals:
+            info = {"hidden_state": state, **info}
+        return group[int(self._draw() * len(group))].copy(), info
+
+
+class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
+    """Add numbers that mean nothing to an environment's vectors, and rotate everything.
+
+    Each further number is a Gaussian process of its own that no action influences:
+    ``z' = correlation * z + sqrt(1 - correlation**2) * N(0, 1)``, times ``sd``. It goes on from
+    one episode to the next. The rotation is a random orthogonal matrix that never changes.
+
+    Parameters
+    ----------
+    env
+        An environment whose observations are vectors: a `Box` space with one axis.
+    n_numbers
+        How many numbers are added.
+    correlation
+        Correlation of each with itself one step later, in [0, 1).
+    sd
+        Their standard deviation.
+    rotate
+        False: the further numbers stand behind the vector, and nothing is rotated.
+    seed
+        Decides the rotation and seeds the noise. ``reset(seed=...)`` starts the noise again, from
+        both seeds; the environment's own generator is left alone.
+
+    Attributes
+    ----------
+    rotation
+        The matrix that multiplies the longer vector from the right, for scoring only, or None.
+
+    Examples
+    --------
+    >>> from romdp.worlds import GaussianLock
+    >>> env = Distraction(GaussianLock(25), n_numbers=64)
+    >>> env.observation_space.shape
+    (96,)
+    """
+
+    rotation: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        n_numbers: int,
+        correlation: float = 0.9,
+        sd: float = 1.0,
+        rotate: bool = True,
+        seed: Seed = 0,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self,
+            n_numbers=n_numbers,
+            correlation=correlation,
+            sd=sd,
+            rotate=rotate,
+            seed=seed,
+        )
+        gymnasium.ObservationWrapper.__init__(self, env)
+        inner = env.observation_space
+        if not isinstance(inner, Box) or len(inner.shape) != 1:
+            raise InvalidInputError(
+                f"the observation space is {inner}; Distraction needs a Box with one axis"
+            )
+        self._n_inner = inner.shape[0]
+        self._n_numbers = whole_number(n_numbers, "n_numbers", 0)
+        self._filter = _autoregression(
+            real_number(correlation, "correlation", 0, 1, open_high=True)
+        )
+        self._sd = real_number(sd, "sd", 0)
+        length = self._n_inner + self._n_numbers
+        low, high = inner.low.astype(np.float64), inner.high.astype(np.float64)
+        edge = np.full(self._n_numbers, 10.0 * self._sd)  # ten standard deviations
+        self.rotation = None
+        if rotate:
+            check_memory("a rotation", length, length)
+            self.rotation = freeze(_orthogonal(length, generator(seed, _ROTATION)))
+            radius = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
+            high = np.full(length, radius + 10.0 * self._sd)
+            self.observation_space = Box(-high, high, dtype=np.float64)
+        else:
+            low, high = np.concatenate([low, -edge]), np.concatenate([high, edge])
+            self.observation_space = Box(low, high, dtype=np.float64)
+        self._seed = seed_sequence(seed)
+        self._start_noise(generator(self._seed, _DRAWS))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Reset the environment; with a seed, the noise starts again as well."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._start_noise(generator(self._seed, _DRAWS, int(seed)))
+        return self.observation(observation), info
+
+    def observation(self, observation: Any) -> NDArray[np.float64]:
+        """Add the noise of the next moment to a vector, and rotate."""
+        if self._used == _BLOCK:
+            self._draw_block()
+        noise = self._block[self._used]
+        self._used += 1
+        if self.rotation is None:
+            return np.concatenate([observation, noise], dtype=np.float64)
+        vector: NDArray[np.float64] = observation @ self.rotation[: self._n_inner]
+        vector += noise
+        return vector
+
+    def disturb(self, vectors: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+        """Add independent stationary noise to each vector and rotate, for scoring only."""
+        rows = real_array(vectors, "vectors", ("n", self._n_inner))
+        noise = self._sd * generator(seed, _DRAWS).standard_normal((len(rows), self._n_numbers))
+        longer = np.hstack([rows, noise])
+        return longer if self.rotation is None else longer @ self.rotation
+
+    def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+        """Draw one disturbed vector for each hidden state of the environment, for scoring only."""
+        return self.disturb(self.env.get_wrapper_attr("show")(states, seed), seed)
+
+    def _start_noise(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._last = rng.standard_normal(self._n_numbers)
+        self._used = _BLOCK
+
+    def _draw_block(self) -> None:
+        """Run the noise ahead and rotate it all at once: no action influences it."""
+        fresh = self._rng.standard_normal((_BLOCK, self._n_numbers))
+        noise = self._filter @ np.vstack([self._last, fresh])
+        self._last = noise[-1].copy()
+        noise *= self._sd
+        self._block = noise if self.rotation is None else noise @ self.rotation[self._n_inner :]
+        self._used = 0
+
+
+def _autoregression(correlation: float) -> NDArray[np.float64]:
+    """Return what turns the last number and a block of new ones into a block of the process."""
+    rows, columns = np.ogrid[1 : _BLOCK + 1, : _BLOCK + 1]
+    lags = rows - columns
+    weights = np.where(lags >= 0, correlation ** np.maximum(lags, 0.0), 0.0)
+    weights[:, 1:] *= np.sqrt(1.0 - correlation**2)
+    return weights
+
+
+def _orthogonal(size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw an orthogonal matrix uniformly: QR of Gaussian numbers, with the signs made even."""
+    q, r = np.linalg.qr(rng.standard_normal((size, size)))
+    even: NDArray[np.float64] = q * np.sign(np.diag(r))
+    return even

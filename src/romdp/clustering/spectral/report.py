@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.html import html_table
+from romdp.core.text import html_table
 from romdp.data.partition import Partition
 
 _SHOWN_MEMBERS = 8

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from romdp.core.html import html_table
-from romdp.core.text import columns, count, one_line
+from romdp.core.text import columns, count, html_table, one_line
 from romdp.logs.model.checks import ALIKE
 
 if TYPE_CHECKING:

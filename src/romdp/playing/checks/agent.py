@@ -6,7 +6,7 @@ from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.playing.checks.case import Case
 from romdp.playing.checks.rules import RULES
-from romdp.worlds.random import random_romdp
+from romdp.worlds.named import random_romdp
 
 
 def check_agent(
