@@ -201,10 +201,8 @@ def test_a_cloud_has_no_codes_that_are_apart():
 def test_a_grown_codebook_knows_one_vector_more():
     book = Codebook(np.zeros((1, 2)), np.ones(1), radius=1.0, slack=0.5)
     far = np.array([[5.0, 5.0]])
-    assert book.grows
     assert not book.covers(*book.nearest(far)).any()
     assert book.grown(far[0]).covers(*book.grown(far[0]).nearest(far)).all()
-    assert not k_means(np.random.default_rng(0).random((30, 2)), 3, np.random.default_rng(0)).grows
 
 
 def moments_of(seen, seed=0):

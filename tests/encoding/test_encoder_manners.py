@@ -131,20 +131,6 @@ def test_the_length_of_vectors_is_that_before_features(tmp_path):
             asked.predict(SEEN.vectors[:, :3])
 
 
-def test_files_without_parameters_are_still_read(tmp_path):
-    encoder, path = fitted(), tmp_path / "old.npz"
-    write_arrays(path, "encoder", 1, encoder.encoding_.arrays())
-    again = Encoder.load(path)
-    assert repr(again) == "Encoder()"
-    assert again.n_features_in_ == 4
-    np.testing.assert_array_equal(again.predict(SEEN.vectors), encoder.predict(SEEN.vectors))
-    doubled = fitted(features=lambda rows: np.hstack([rows, rows]))
-    write_arrays(path, "encoder", 1, doubled.encoding_.arrays())
-    again = Encoder.load(path, features=doubled.features)
-    assert not hasattr(again, "n_features_in_")  # which the file does not say
-    np.testing.assert_array_equal(again.predict(SEEN.vectors), doubled.predict(SEEN.vectors))
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -165,7 +151,7 @@ def test_files_without_parameters_are_still_read(tmp_path):
 def test_crafted_parameters_are_refused(change, tmp_path):
     path = tmp_path / "encoder.npz"
     fitted().save(path)
-    arrays, facts = read_arrays(path, "encoder", 1)
-    write_arrays(path, "encoder", 1, arrays, facts | change)
-    with pytest.raises(StorageError, match="the encoder is damaged"):
+    arrays, facts = read_arrays(path, "encoder", 2)
+    write_arrays(path, "encoder", 2, arrays, facts | change)
+    with pytest.raises(StorageError, match="is damaged"):
         Encoder.load(path)

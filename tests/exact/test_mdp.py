@@ -39,7 +39,6 @@ def test_optimal_quantities_agree_with_each_other():
     assert np.array_equal(ahead.argmax(axis=1), mdp.optimal_policy)
     assert mdp.optimal_policy.dtype == np.int64
     assert mdp.policy_gain(mdp.optimal_policy) == pytest.approx(mdp.gain)
-    assert mdp.policy_bias(mdp.optimal_policy) == pytest.approx(mdp.bias)
     assert mdp.stationary(mdp.optimal_policy) @ mdp.bias == pytest.approx(0.0, abs=1e-12)
     assert mdp.gain is mdp.gain  # solved once
     for actions in ([0] * 5, [1] * 5, [2, 1, 0, 1, 2]):
@@ -89,7 +88,6 @@ def test_gains_that_depend_on_the_start_are_refused():
         mdp.mixing([0, 0, 0])
     assert mdp.diameter() == np.inf
     assert mdp.return_time() == np.inf
-    assert mdp.policy_bias([1, 0, 0]) == pytest.approx([-0.7, 0.0, 0.0])
 
 
 def rarely_crossed(rare):

@@ -117,13 +117,6 @@ class Triples:
         """Number of triples seen."""
         return int(self.count.sum())
 
-    @property
-    def samples_per_action(self) -> NDArray[np.int64]:
-        """Number of triples seen with each action in the middle."""
-        sums = np.concatenate([[0], np.cumsum(self.count)])
-        bounds = np.searchsorted(self.action, np.arange(self.n_actions + 1))
-        return np.diff(sums[bounds])
-
     def select(self, action: int) -> "Triples":
         """Return the triples with this action in the middle; they share the arrays."""
         action = whole_number(action, "action", 0, self.n_actions - 1)
@@ -171,9 +164,6 @@ class Triples:
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and too long to hash
-
-    def __len__(self) -> int:
-        return self.n_distinct
 
     def __repr__(self) -> str:
         return (

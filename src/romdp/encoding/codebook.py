@@ -50,11 +50,6 @@ class Codebook:
         half: Floats = 0.5 * (self.points**2).sum(axis=1)
         return half
 
-    @property
-    def grows(self) -> bool:
-        """Whether a vector may lie too far from every code to have one."""
-        return bool(np.isfinite(self.radius))
-
     def nearest(self, vectors: Floats) -> tuple[Ints, Floats]:
         """Return the nearest code of each vector and its squared distance."""
         if len(vectors) == 1:  # an agent asks at every step

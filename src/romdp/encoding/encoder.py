@@ -1,6 +1,6 @@
 """`Encoder`: learns which code stands for which vectors, as an estimator of scikit-learn."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from romdp.core.description import describe
-from romdp.core.errors import InvalidInputError, MisuseError, StorageError, UnknownNameError
+from romdp.core.errors import InvalidInputError, MisuseError, UnknownNameError
+from romdp.core.formats import Format, fact, part
 from romdp.core.randomness import Seed, generator, seed_sequence
-from romdp.core.storage import PathLike, read_arrays, write_arrays
+from romdp.core.storage import PathLike, read_arrays, reading
 from romdp.core.validation import whole_number
 from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import column_names, vector_array
@@ -37,7 +37,16 @@ def checked(estimator: Any, given: Any, **rules: Any) -> Any:
         raise InvalidInputError(str(error)) from error
 
 
-_KIND, _VERSION = "encoder", 1
+ENCODER = Format(
+    "encoder",
+    2,
+    encoding=part(),
+    views=fact(str | tuple[str, ...]),
+    n_codes=fact(int | None),
+    seed=fact(tuple[int | tuple[int, ...], tuple[int, ...]]),
+    n_features_in=fact(int | None),
+    feature_names_in=fact(tuple[str, ...]),
+)
 _SMALLEST = 1e-150  # squares of smaller differences are zero, or nearly so
 
 
@@ -209,61 +218,35 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         ``features`` are not written.
         """
-        arrays = self._fitted().arrays()
-        views, seed = self._chosen_views(), seed_sequence(self.seed)
-        facts = {
-            "views": self.views if isinstance(self.views, str) else views,
+        seed = seed_sequence(self.seed)
+        content = {
+            "encoding": self._fitted(),
+            "views": self.views if isinstance(self.views, str) else self._chosen_views(),
             "n_codes": self.n_codes,
-            "seed": [np.asarray(seed.entropy, object).tolist(), seed.spawn_key],
+            "seed": (np.asarray(seed.entropy, object).tolist(), seed.spawn_key),
             "n_features_in": getattr(self, "n_features_in_", None),
-            "feature_names_in": list(getattr(self, "feature_names_in_", ())),
+            "feature_names_in": getattr(self, "feature_names_in_", ()),
         }
-        write_arrays(path, _KIND, _VERSION, arrays, describe(facts))
+        ENCODER.save(path, content)
 
     @classmethod
     def load(cls, path: PathLike, features: Any = None) -> Self:
-        """Read what `save` wrote; ``features`` must be passed again if there was any.
-
-        Files that romdp wrote before it kept parameters give the parameters their defaults.
-        """
-        arrays, facts = read_arrays(path, _KIND, _VERSION)
-        encoding = Encoding.from_arrays(arrays, features)
-        width = encoding.n_features if features is None else None
-        if not facts:
-            encoder = cls(features=features)
-            encoder._remember(width, ())
-        else:
-            encoder = cls._from_facts(facts, features, width)
-        encoder.encoding_ = encoding
-        return encoder
-
-    @classmethod
-    def _from_facts(cls, facts: Mapping[str, Any], features: Any, width: int | None) -> Self:
-        """Check and read the parameters in a file; ``width`` is how long vectors must be."""
-        match facts:
-            case {
-                "views": str() | list() as views,
-                "n_codes": int() | None as n_codes,
-                "seed": [entropy, list(key)],
-                "n_features_in": int() | None as n_features,
-                "feature_names_in": list(names),
-            } if (
-                width in (None, n_features)
-                and len(names) in (0, n_features)
-                and all(isinstance(name, str) for name in names)
-            ):
-                pass
-            case _:
-                raise StorageError("the encoder is damaged: its parameters do not fit together")
-        try:
+        """Read what `save` wrote; ``features`` must be passed again if there was any."""
+        arrays, facts = read_arrays(path, ENCODER.kind, ENCODER.version)
+        with reading(path):
+            found = ENCODER.read(arrays, facts)
+        encoding = Encoding.from_arrays(found["encoding"] or {}, features)
+        entropy, key = found["seed"]
+        width, names = found["n_features_in"], found["feature_names_in"]
+        with reading(path):
+            if (features is None and width != encoding.n_features) or len(names) not in (0, width):
+                raise ValueError("its parameters do not fit together")
             seed_sequence(entropy)  # refuses what is no seed
             seed: Seed = np.random.SeedSequence(entropy, spawn_key=key) if key else entropy
-            chosen = views if isinstance(views, str) else tuple(views)
-            encoder = cls(chosen, n_codes, features, seed)
+            encoder = cls(found["views"], found["n_codes"], features, seed)
             encoder._chosen_views()
-        except (TypeError, ValueError) as error:
-            raise StorageError(f"the encoder is damaged: {error}") from error
-        encoder._remember(n_features, names)
+        encoder._remember(width, names)
+        encoder.encoding_ = encoding
         return encoder
 
     def _fitted(self) -> Encoding:

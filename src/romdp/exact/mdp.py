@@ -198,10 +198,6 @@ class MDP:
         gain = chains.gain_and_bias(laws, rewards)[0]
         return _one_gain(gain, laws, "the gain of this policy")
 
-    def policy_bias(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """Return the (S,) bias of a policy, of mean zero under each of its stationary laws."""
-        return chains.gain_and_bias(*self.chain(policy))[1]
-
     def values(
         self,
         objective: ObjectiveLike,
