@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from math import log, log2, sqrt
 
 import numpy as np
@@ -12,36 +13,25 @@ from hypothesis import strategies as st
 import romdp
 from romdp.core.errors import InvalidInputError
 from romdp.theory.lower_bound import bernoulli_divergence, cost_of_deviation
-from romdp.theory.rates import (
-    all_found,
-    epoch_length,
-    epoch_length_solved,
-    epochs_until,
-    first_grouped,
-    last_grouped,
-    samples_to_group,
-    samples_to_group_solved,
-    separating_samples,
-    separating_steps,
-    steps_until,
-)
+from romdp.theory.rates import Rates
 from romdp.theory.table import Magnitude
 
 # C = 3, f = 0.25, tau = 7, alpha = 0.1, X = 2, A = 3, Y = 5, delta = 0.1.
 C, F, TAU, ALPHA, X, A, Y, DELTA = 3.0, 0.25, 7.0, 0.1, 2, 3, 5, 0.1
+RATES = Rates(C, TAU, ALPHA, X, A, Y, DELTA)
 
 
 def test_samples():
-    printed = samples_to_group(C, F, DELTA)
+    printed = RATES.samples_to_group(F)
     assert float(printed) == pytest.approx(4 * C * log(1 / DELTA) / F**2)
-    solved = float(samples_to_group_solved(C, F, Y, DELTA))
+    solved = float(RATES.samples_to_group_solved(F))
     assert 2 * C * sqrt(log(2 * Y**1.5 / DELTA) / solved) == pytest.approx(F)  # eq:BO is f / 2
 
 
 def test_epoch_lengths():
-    printed = epoch_length(50.0, TAU, ALPHA, X, A, DELTA)
+    printed = RATES.epoch_length(50.0)
     assert float(printed) == pytest.approx(4 * TAU / ALPHA * (50 + log(X * A / DELTA)))
-    solved = float(epoch_length_solved(50.0, TAU, ALPHA, X, A, DELTA))
+    solved = float(RATES.epoch_length_solved(50.0))
     left = solved * ALPHA / (4 * TAU) - sqrt(solved * ALPHA * log(X * A / DELTA) / (2 * TAU))
     assert left == pytest.approx(50)
     assert float(printed) < solved < 2 * float(printed)
@@ -49,29 +39,29 @@ def test_epoch_lengths():
 
 def test_epochs_and_steps():
     length = Magnitude.of(1024)
-    assert float(epochs_until(length, A, Y)) == pytest.approx(A * Y * log2(1024) + 1)
-    assert float(epochs_until(Magnitude.of(0.5), A, Y)) == pytest.approx(1)
-    assert float(steps_until(length, A, Y)) == pytest.approx(4 * A * Y * 1024)
+    assert float(RATES.epochs_until(length)) == pytest.approx(A * Y * log2(1024) + 1)
+    assert float(RATES.epochs_until(Magnitude.of(0.5))) == pytest.approx(1)
+    assert float(RATES.steps_until(length)) == pytest.approx(4 * A * Y * 1024)
 
 
 def test_first_and_last():
-    first = first_grouped(C, TAU, 0.05, 0.5, A, Y, DELTA)
+    first = RATES.first_grouped(0.05, 0.5)
     assert float(first) == pytest.approx(A * Y * TAU / 0.05 * C * log(1 / DELTA) / 0.5**2)
-    last = last_grouped(C, TAU, 0.05, A, Y, DELTA)
+    last = RATES.last_grouped(0.05)
     assert float(last) == pytest.approx(A * Y * TAU / 0.05**3 * C * log(1 / DELTA))
 
 
 def test_separation():
-    samples = separating_samples(56, 0.2, 4, A, 1000, DELTA)
+    samples = RATES.separating_samples(56, 0.2, 4, 1000)
     assert float(samples) == pytest.approx(56 * log(2 * 4 * A * 1000 / DELTA) / 0.2**2)
-    steps = separating_steps(samples, TAU, ALPHA, A, Y, DELTA)
+    steps = RATES.separating_steps(samples)
     by_hand = 4 * TAU / ALPHA * (float(samples) + log(Y * A / DELTA))
     assert float(steps) == pytest.approx(by_hand)
-    assert separating_samples(56, 0.0, 4, A, 1000, DELTA).is_infinite
+    assert RATES.separating_samples(56, 0.0, 4, 1000).is_infinite
 
 
 def test_the_factor_112_makes_the_two_widths_as_large_as_the_gap():
-    visits = float(separating_samples(112, 0.2, 4, A, 1000, DELTA))
+    visits = float(RATES.separating_samples(112, 0.2, 4, 1000))
     assert 2 * sqrt(28 * log(2 * 4 * A * 1000 / DELTA) / visits) == pytest.approx(0.2)
 
 
@@ -83,20 +73,20 @@ def test_all_found_has_three_cases():
         ((by_groups + by_observations) / 2, (by_groups + by_observations) / 2),
         (1e9, by_observations),
     ):
-        found = all_found(0.2, TAU, Magnitude.of(last), 4, A, Y, DELTA)
+        found = RATES.all_found(0.2, Magnitude.of(last), 4)
         assert float(found) == pytest.approx(expected)
 
 
 def test_an_unbounded_return_time_makes_everything_infinite():
-    infinite = float("inf")
-    assert epoch_length(50.0, infinite, ALPHA, X, A, DELTA).is_infinite
-    assert epoch_length_solved(50.0, infinite, ALPHA, X, A, DELTA).is_infinite
-    assert epochs_until(Magnitude.of(infinite), A, Y).is_infinite
-    assert last_grouped(C, infinite, 0.05, A, Y, DELTA).is_infinite
+    infinite = replace(RATES, tau=float("inf"))
+    assert infinite.epoch_length(50.0).is_infinite
+    assert infinite.epoch_length_solved(50.0).is_infinite
+    assert RATES.epochs_until(Magnitude.of(float("inf"))).is_infinite
+    assert infinite.last_grouped(0.05).is_infinite
 
 
 def test_tiny_chances_overflow():
-    assert last_grouped(C, TAU, 1e-110, A, Y, DELTA).overflows
+    assert RATES.last_grouped(1e-110).overflows
 
 
 def brute_force(law, reward, values, aim, resolution=300):

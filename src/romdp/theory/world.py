@@ -1,7 +1,7 @@
 """All constants and bounds of the paper for one world, as a table."""
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,19 +11,7 @@ from romdp.exact.assumptions import Assumptions
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.theory.concentration import OpenConstants, PolicyConstants, error_bound, worst
-from romdp.theory.rates import (
-    all_found,
-    epoch_length,
-    epoch_length_solved,
-    epochs_until,
-    first_grouped,
-    last_grouped,
-    samples_to_group,
-    samples_to_group_solved,
-    separating_samples,
-    separating_steps,
-    steps_until,
-)
+from romdp.theory.rates import Rates
 from romdp.theory.regret import corollary_bound, pomdp_bound, pomdp_diameter, ucrl_bound
 from romdp.theory.table import Magnitude, Number, Row, Scalar, Table
 from romdp.theory.views import contraction_of_all, mixing_speed
@@ -82,67 +70,37 @@ class Facts:
         """The same with each pair of states under its best action, as in the appendix."""
         return max(self.assumed.reward_gap_best, self.assumed.transition_gap_best)
 
-    def needs(self, chance: float) -> Needs:
-        """Return what it takes to group an observation of the given chance in its state."""
-        return self.needs_of_samples(samples_to_group(self.c2, chance, self.choices.delta))
-
-    def needs_of_samples(self, samples: Number) -> Needs:
-        """Return what it takes to collect that many samples in one epoch."""
-        n_states, n_actions, n_observations = self.sizes
+    @cached_property
+    def rates(self) -> Rates:
+        """The formulas of the appendices, for this world."""
         tau, alpha = self.assumed.return_time, self.worst.share
-        length = epoch_length(samples, tau, alpha, n_states, n_actions, self.choices.delta)
-        return Needs(
-            Magnitude.of(samples),
-            length,
-            epochs_until(length, n_actions, n_observations),
-            steps_until(length, n_actions, n_observations),
-        )
+        return Rates(self.c2, tau, alpha, *self.sizes, self.choices.delta)
 
-    def solved_steps(self, chance: float) -> Magnitude:
-        """Return the steps until an observation is grouped, with the paper's slips mended."""
-        n_states, n_actions, n_observations = self.sizes
-        tau, alpha, delta = self.assumed.return_time, self.worst.share, self.choices.delta
-        samples = samples_to_group_solved(self.c2, chance, n_observations, delta)
-        length = epoch_length_solved(samples, tau, alpha, n_states, n_actions, delta)
-        return steps_until(length, n_actions, n_observations)
+    @property
+    def likeliest(self) -> float:
+        """The largest probability of an observation in its state."""
+        return float(self.world.observation_chance.max())
 
-    def first(self) -> Magnitude:
-        """Return N_first of ``eq:firstlast``."""
-        _, n_actions, n_observations = self.sizes
-        return first_grouped(
-            self.c2,
-            self.assumed.return_time,
-            self.assumed.smallest_emission,
-            float(self.world.observation_chance.max()),
-            n_actions,
-            n_observations,
-            self.choices.delta,
-        )
-
-    def last(self) -> Magnitude:
-        """Return N_last of ``eq:firstlast``."""
-        _, n_actions, n_observations = self.sizes
-        tau, smallest = self.assumed.return_time, self.assumed.smallest_emission
-        return last_grouped(self.c2, tau, smallest, n_actions, n_observations, self.choices.delta)
+    def needs(self, samples: Number) -> Needs:
+        """Return what it takes to collect that many samples in one epoch."""
+        length = self.rates.epoch_length(samples)
+        epochs, steps = self.rates.epochs_until(length), self.rates.steps_until(length)
+        return Needs(Magnitude.of(samples), length, epochs, steps)
 
     def separation(self, n_groups: int) -> tuple[Magnitude, Magnitude, Magnitude]:
         """Return N_r with 56 and with 112, and N_p with 112 S; each pair uses its best action."""
-        _, n_actions, n_observations = self.sizes
-        assumed, delta = self.assumed, self.choices.delta
 
         def steps(factor: float, gap: float) -> Magnitude:
-            samples = separating_samples(factor, gap, n_groups, n_actions, self.steps, delta)
-            tau, alpha = assumed.return_time, self.worst.share
-            return separating_steps(samples, tau, alpha, n_actions, n_observations, delta)
+            samples = self.rates.separating_samples(factor, gap, n_groups, self.steps)
+            return self.rates.separating_steps(samples)
 
-        by_reward, by_move = assumed.reward_gap_best, assumed.transition_gap_best
+        by_reward, by_move = self.assumed.reward_gap_best, self.assumed.transition_gap_best
         return steps(56, by_reward), steps(112, by_reward), steps(112 * n_groups, by_move)
 
     def found(self, gap: float) -> Magnitude:
         """Return N_X of ``cor:regret``."""
-        _, n_actions, n_observations = self.sizes
-        tau, delta = self.assumed.return_time, self.choices.delta
-        return all_found(gap, tau, self.last(), self.n_groups, n_actions, n_observations, delta)
+        last = self.rates.last_grouped(self.assumed.smallest_emission)
+        return self.rates.all_found(gap, last, self.n_groups)
 
     def regret(self, steps: float) -> dict[str, Magnitude]:
         """Return every bound on the regret after that many steps."""
@@ -173,7 +131,8 @@ class Theory(Table):
         """Return what it takes to group one observation."""
         world = self._facts.world
         y = whole_number(observation, "observation", 0, world.n_observations - 1)
-        return self._facts.needs(float(world.observation_chance[y]))
+        facts = self._facts
+        return facts.needs(facts.rates.samples_to_group(float(world.observation_chance[y])))
 
     def regret(self, steps: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Return every regret bound at the given numbers of steps; inf where no float is enough.
@@ -329,14 +288,17 @@ def _spectral_rows(facts: Facts) -> list[Row]:
 
 def _rate_rows(facts: Facts) -> list[Row]:
     row, rate = partial(Row, _RATES), "app:clustering.rate"
-    smallest = facts.assumed.smallest_emission
-    largest = float(facts.world.observation_chance.max())
-    first, last = facts.needs(largest), facts.needs(smallest)
-    start = facts.needs_of_samples(facts.worst.needed)
-    mended = "slips of the paper mended"
+    smallest, largest, rates = facts.assumed.smallest_emission, facts.likeliest, facts.rates
+    first, last = (facts.needs(rates.samples_to_group(f)) for f in (largest, smallest))
+    start = facts.needs(facts.worst.needed)
+    solved_first, solved_last = (
+        rates.steps_until(rates.epoch_length_solved(rates.samples_to_group_solved(f)))
+        for f in (largest, smallest)
+    )
+    printed, mended = "C_2 unsquared, as printed", "slips of the paper mended"
     return [
-        row("N_first", facts.first(), "eq:firstlast", "C_2 unsquared, as printed"),
-        row("N_last", facts.last(), "eq:firstlast", "C_2 unsquared, as printed"),
+        row("N_first", rates.first_grouped(smallest, largest), "eq:firstlast", printed),
+        row("N_last", rates.last_grouped(smallest), "eq:firstlast", printed),
         row("N_bar(y) first", first.samples, rate, "samples for the likeliest observation"),
         row("N_bar(y) last", last.samples, rate, "samples for the rarest observation"),
         row("nu_bar(y) first", first.length, "eq:v.condition", "length of an epoch"),
@@ -350,8 +312,8 @@ def _rate_rows(facts: Facts) -> list[Row]:
         row("N_sm", start.steps, rate, "steps until the spectral step works"),
         row("N_first (valid)", max(first.steps, start.steps), rate, "not before N_sm"),
         row("N_last (valid)", max(last.steps, start.steps), rate, "not before N_sm"),
-        row("N_first (solved)", facts.solved_steps(largest), rate, mended),
-        row("N_last (solved)", facts.solved_steps(smallest), rate, mended),
+        row("N_first (solved)", solved_first, rate, mended),
+        row("N_last (solved)", solved_last, rate, mended),
     ]
 
 
