@@ -15,7 +15,7 @@ from romdp.core.storage import (
     read_arrays,
     read_json,
     read_kind,
-    read_model,
+    reading,
     write_arrays,
     write_atomic,
     write_json,
@@ -186,8 +186,14 @@ def build(numbers, empty, name, size):
     return numbers.sum(), empty.shape, name
 
 
-def test_read_model_builds(file):
-    assert read_model(file, "thing", 3, build) == (15, (0, 4), "Ä")
+def built(path):
+    arrays, facts = read_arrays(path, "thing", 3)
+    with reading(path):
+        return build(**arrays, **facts)
+
+
+def test_what_is_whole_is_built(file):
+    assert built(file) == (15, (0, 4), "Ä")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,7 @@ def test_read_model_builds(file):
 def test_what_cannot_be_built_is_damaged(tmp_path, arrays, facts, message):
     write_arrays(tmp_path / "f", "thing", 3, arrays, facts)
     with pytest.raises(StorageError, match=message):
-        read_model(tmp_path / "f", "thing", 3, build)
+        built(tmp_path / "f")
 
 
 def test_json_comes_back(tmp_path):

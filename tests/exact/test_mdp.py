@@ -221,7 +221,7 @@ def test_damaged_files_are_refused(tmp_path):
         MDP.load(path)
     good = {"transition": np.full((2, 1, 2), 0.5), "reward": np.zeros((2, 1))}
     write_arrays(path, "mdp", 1, {"reward": good["reward"]}, {"reward_law": "beta"})
-    with pytest.raises(StorageError, match="no entry 'transition'"):
+    with pytest.raises(StorageError, match="'transition' is missing"):
         MDP.load(path)
     write_arrays(path, "mdp", 1, {**good, "reward": np.full((2, 1), 9.0)}, {"reward_law": "beta"})
     with pytest.raises(StorageError, match=r"damaged.*rewards must lie"):

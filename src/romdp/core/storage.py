@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,6 @@ _HEADER = "romdp"  # the first entry of a sealed file says what it is
 _SEAL = 64  # the digits of a SHA-256
 _UNSEALED = b"PK\5\6", b"\0\0"  # the ends of the last 22 bytes of an archive without a comment
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.tmp")
-
-_Model = TypeVar("_Model")
 
 PathLike = str | os.PathLike[str]
 Arrays = Mapping[str, NDArray[Any]]
@@ -325,10 +323,3 @@ def reading(path: PathLike) -> Iterator[None]:
     except Exception as error:
         what = str(error) or type(error).__name__
         raise StorageError(f"{path} is damaged: {what}") from error
-
-
-def read_model(path: PathLike, kind: str, version: int, build: Callable[..., _Model]) -> _Model:
-    """Read arrays and facts and build an object of them; what it refuses is a damaged file."""
-    arrays, facts = read_arrays(path, kind, version)
-    with reading(path):
-        return build(**arrays, **facts)

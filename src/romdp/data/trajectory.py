@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.storage import read_model, write_arrays
+from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import (
     LARGEST_REWARD,
     freeze,
@@ -124,7 +124,7 @@ class Trajectory:
                     f"terminated has shape {ended.shape} and {ended.dtype} entries; pass True or "
                     f"False for each of the {len(lasted)} episodes"
                 )
-        self._set(
+        self._with(
             observations=seen,
             actions=taken,
             rewards=paid,
@@ -136,11 +136,15 @@ class Trajectory:
             vectors=vectors,
         )
 
-    def _set(self, **fields: Any) -> None:
-        """Fill the fields with checked values; arrays become read-only."""
+    def _with(self, **fields: Any) -> "Trajectory":
+        """Fill fields with checked values, and return this; arrays become read-only."""
         for name, value in fields.items():
             kept = freeze(value) if isinstance(value, np.ndarray) else value
             object.__setattr__(self, name, kept)
+        return self
+
+    def _fields(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 
     @property
     def n_steps(self) -> int:
@@ -184,12 +188,9 @@ class Trajectory:
 
     def changed(self, **fields: Any) -> "Trajectory":
         """Return the same steps with some fields in place of their own, which are not checked."""
-        kept = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        other = object.__new__(Trajectory)
-        other._set(**{**kept, **fields})
         if "ages" in vars(self) and "lengths" not in fields:
-            other._set(ages=self.ages)
-        return other
+            fields["ages"] = self.ages
+        return object.__new__(Trajectory)._with(**self._fields() | fields)
 
     def part(self, start: int, stop: int) -> "Trajectory":
         """Return some steps in a row; episodes are cut where it begins and ends.
@@ -208,19 +209,20 @@ class Trajectory:
         if ends[last - 1] > stop:  # the last episode goes on
             over[-1] = False
             final[-1] = UNKNOWN if self.vectors is not None else self.observations[stop]
-        found = self.changed(
-            observations=self.observations[steps],
+        own: dict[str, Any] = {"observations": self.observations[steps]}
+        if self.vectors is not None:
+            size = stop - start
+            own = {"observations": np.arange(size), "n_observations": size}
+            own["vectors"] = self.vectors[steps]
+        return self.changed(
+            **own,
             actions=self.actions[steps],
             rewards=None if self.rewards is None else self.rewards[steps],
             lengths=lengths,
             final_observations=final,
             terminated=over,
+            ages=self.ages[steps],
         )
-        if self.vectors is not None:
-            found._set(observations=np.arange(stop - start), n_observations=stop - start)
-            found._set(vectors=self.vectors[steps])
-        found._set(ages=self.ages[steps])
-        return found
 
     def encoded(self, codes: NDArray[np.int64], n_codes: int) -> "Trajectory":
         """Return the same steps with the code of each row in place of its vector."""
@@ -291,38 +293,24 @@ class Trajectory:
             raise InvalidInputError(
                 f"trajectories[{bare}] has no rewards but others do; all or none must have them"
             )
-        if any(part.vectors is not None for part in parts):
-            return cls._concatenate_vectors(parts, np.concatenate(rewards) if rewards else None)
-        joined = object.__new__(cls)
-        joined._set(
-            observations=np.concatenate([part.observations for part in parts]),
-            actions=np.concatenate([part.actions for part in parts]),
-            rewards=np.concatenate(rewards) if rewards else None,
-            lengths=np.concatenate([part.lengths for part in parts]),
-            final_observations=np.concatenate([part.final_observations for part in parts]),
-            terminated=np.concatenate([part.terminated for part in parts]),
-            n_observations=max(part.n_observations for part in parts),
-            n_actions=max(part.n_actions for part in parts),
-            vectors=None,
-        )
-        return joined
-
-    @classmethod
-    def _concatenate_vectors(
-        cls, parts: "list[Trajectory]", rewards: NDArray[np.float64] | None
-    ) -> "Trajectory":
         vectors = [part.vectors for part in parts if part.vectors is not None]
-        if len(vectors) < len(parts) or len({some.shape[1] for some in vectors}) > 1:
+        if vectors and (len(vectors) < len(parts) or len({one.shape[1] for one in vectors}) > 1):
             raise InvalidInputError(
                 "all trajectories must have vectors of the same length, or none"
             )
-        return cls(
-            np.concatenate(vectors),
-            np.concatenate([part.actions for part in parts]),
-            rewards,
-            np.concatenate([part.lengths for part in parts]),
-            terminated=np.concatenate([part.terminated for part in parts]),
+        names = ("observations", "actions", "lengths", "final_observations", "terminated")
+        joined = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
+        size = max(part.n_observations for part in parts)
+        if vectors:  # each row is an observation of its own
+            size = len(joined["actions"])
+            joined["observations"] = np.arange(size)
+            joined["final_observations"] = np.full(len(joined["lengths"]), UNKNOWN)
+        return object.__new__(cls)._with(
+            **joined,
+            rewards=np.concatenate(rewards) if rewards else None,
+            n_observations=size,
             n_actions=max(part.n_actions for part in parts),
+            vectors=np.concatenate(vectors) if vectors else None,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -345,7 +333,9 @@ class Trajectory:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trajectory":
         """Read what `save` wrote."""
-        return read_model(path, _KIND, _VERSION, cls)
+        arrays, facts = read_arrays(path, _KIND, _VERSION)
+        with reading(path):
+            return cls(**facts, **arrays)  # type: ignore[arg-type]  # it checks them
 
     def __len__(self) -> int:
         return self.n_steps
@@ -353,23 +343,11 @@ class Trajectory:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trajectory):
             return NotImplemented
-        if (self.n_observations, self.n_actions) != (other.n_observations, other.n_actions):
-            return False
-        if self.rewards is None or other.rewards is None:
-            same_rewards = self.rewards is other.rewards
-        else:
-            same_rewards = np.array_equal(self.rewards, other.rewards)
-        if (self.vectors is None) != (other.vectors is None):
-            return False
-        if self.vectors is not None and not np.array_equal(self.vectors, other.vectors):  # type: ignore[arg-type]
-            return False
-        return (
-            same_rewards
-            and np.array_equal(self.observations, other.observations)
-            and np.array_equal(self.actions, other.actions)
-            and np.array_equal(self.lengths, other.lengths)
-            and np.array_equal(self.final_observations, other.final_observations)
-            and np.array_equal(self.terminated, other.terminated)
+        mine, theirs = self._fields(), other._fields()
+        return all(
+            (mine[name] is None) == (theirs[name] is None)
+            and np.array_equal(mine[name], theirs[name])
+            for name in mine
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, and too long to hash

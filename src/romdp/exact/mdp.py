@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romdp.core.errors import InvalidInputError, StorageError, StructureError
-from romdp.core.storage import read_arrays, write_arrays
+from romdp.core.errors import StructureError
+from romdp.core.formats import Format, fact, real
 from romdp.core.validation import (
     choice,
     freeze,
@@ -29,7 +29,14 @@ REWARD_LAWS = ("bernoulli", "uniform", "beta", "deterministic")
 the mean inside [0, 1]. ``beta``: Beta(2 mean, 2 (1 - mean)). ``deterministic``: always the mean.
 """
 
-_KIND, _VERSION = "mdp", 1
+FORMAT = Format(
+    "mdp",
+    1,
+    transition=real("states actions states"),
+    reward=real("states actions"),
+    reward_law=fact(str),
+)
+
 _SAME_GAIN = 1e-9
 _RAREST = 1e-12  # rarer transitions are lost in the rounding of the optimality equations
 _CERTAIN = 1e-6  # only where biases exceed some 1e9 is a solution less exact than this
@@ -308,16 +315,9 @@ class MDP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the MDP to an ``.npz`` file."""
-        arrays = {"transition": self.transition, "reward": self.reward}
-        write_arrays(path, _KIND, _VERSION, arrays, {"reward_law": self.reward_law})
+        FORMAT.save(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; the result equals what was saved, bit by bit."""
-        arrays, facts = read_arrays(path, _KIND, _VERSION)
-        try:
-            return cls(arrays["transition"], arrays["reward"], facts["reward_law"])
-        except KeyError as error:
-            raise StorageError(f"{path} is damaged: it has no entry {error}") from error
-        except InvalidInputError as error:
-            raise StorageError(f"{path} is damaged: {error}") from error
+        return FORMAT.load(path, cls)

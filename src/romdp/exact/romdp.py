@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError, TooLargeError
-from romdp.core.storage import read_model, write_arrays
+from romdp.core.formats import Format, fact, index, real
 from romdp.core.validation import (
     SUM_TOLERANCE,
     divisors,
@@ -21,7 +21,17 @@ from romdp.core.validation import (
 from romdp.exact.assumptions import Assumptions, find_assumptions
 from romdp.exact.mdp import MDP
 
-_KIND, _VERSION = "romdp world", 1
+FORMAT = Format(
+    "romdp world",
+    1,
+    transition=real("states actions states"),
+    reward=real("states actions"),
+    labels=index("observations", of="states"),
+    observation_chance=real("observations"),
+    initial=real("states"),
+    reward_law=fact(str),
+)
+
 _LARGEST_OBSERVABLE = 2**26  # entries of a (Y, A, Y) array: 512 MiB
 
 
@@ -225,14 +235,12 @@ class ROMDP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the world to an ``.npz`` file, completely or not at all."""
-        names = ("transition", "reward", "labels", "observation_chance", "initial")
-        arrays = {name: getattr(self, name) for name in names}
-        write_arrays(path, _KIND, _VERSION, arrays, {"reward_law": self.reward_law})
+        FORMAT.save(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a world that `save` wrote; a damaged or foreign file is a `StorageError`."""
-        return read_model(path, _KIND, _VERSION, cls.from_labels)
+        return FORMAT.load(path, cls.from_labels)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ROMDP):
