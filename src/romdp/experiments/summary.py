@@ -269,14 +269,18 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     ]
     for cell in summary["cells"]:
         parts.append(_cell(cell))
+    return "\n\n".join([*parts, "\n".join(wrap(legend(summary), 100))])
+
+
+def legend(summary: Mapping[str, Any]) -> str:
+    """Explain the columns of the tables."""
     by_returns = [_has_returns(cell) for cell in summary["cells"] if cell["agents"]]
-    legend = "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean"
+    text = "Means over seeds; intervals are bootstrap 95% over seeds; IQM: interquartile mean"
     if any(by_returns):
-        legend += f"; {_RETURN_LEGEND}"
+        text += f"; {_RETURN_LEGEND}"
     if not all(by_returns):
-        legend += f"; {_REGRET_LEGEND}"
-    parts.append("\n".join(wrap(f"{legend}; seconds: wall time of a run.", 100)))
-    return "\n\n".join(parts)
+        text += f"; {_REGRET_LEGEND}"
+    return f"{text}; seconds: wall time of a run."
 
 
 def _has_returns(cell: Mapping[str, Any]) -> bool:
@@ -287,17 +291,21 @@ def _cell(cell: Mapping[str, Any]) -> str:
     title = f"{cell['world']}, {cell['n_observations']} observations"
     if not cell["agents"]:
         return f"{title}: no run is finished"
-    if _has_returns(cell):
-        rows = [_RETURN_HEADER, *(_return_row(figures) for figures in cell["agents"])]
-        return "\n".join([title, *columns(rows, "<>")])
-    rows = [_HEADER, *(_row(figures) for figures in cell["agents"])]
-    lines = [title, *columns(rows, "<>")]
+    headings, rows = rows_of(cell)
+    lines = [title, *columns([headings, *rows], "<>")]
     first = cell["agents"][0]["agent"]
     compared = [pair for pair in cell["differences"] if pair["agents"][0] == first]
-    if compared:
+    if compared and not _has_returns(cell):
         lines.append("pseudo-regret on the same worlds, paired by seed:")
         lines += [f"  {_difference_line(pair)}" for pair in compared]
     return "\n".join(lines)
+
+
+def rows_of(cell: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the headings of a world's table, and a row for each of its agents."""
+    if _has_returns(cell):
+        return _RETURN_HEADER, [_return_row(figures) for figures in cell["agents"]]
+    return _HEADER, [_row(figures) for figures in cell["agents"]]
 
 
 def _row(figures: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from romdp.core.text import UNKNOWN, count, interval, number
-from romdp.experiments.summary import summarise
+from romdp.experiments.summary import legend, rows_of, summarise
 from romdp.reports.bands import BANDS, known_measures
 from romdp.reports.experiment_data import page_data
 from romdp.reports.figures import panel_title
@@ -27,10 +27,7 @@ from romdp.reports.shell import (
 )
 
 _MOST_LISTED = 40
-_RETURN_HEADINGS = [
-    *("world", "agent", "seeds", "return [95%]", "middle half", "success rate [95%]"),
-    *("episodes", "groups", "seconds"),
-]
+_STYLE = "#summary :is(td, th):nth-child(n + 3) { text-align: right }"
 
 
 def write_report(
@@ -94,6 +91,7 @@ def report_page(results: Results, summary: Mapping[str, Any], runs: Sequence[str
         f"{experiment.objective}.",
         data=data,
         script=asset("experiment.js"),
+        style=_STYLE,
     )
 
 
@@ -158,25 +156,16 @@ def _bulbs() -> Html:
 
 
 def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
+    """Make the tables that the command prints, and one that compares all agents in pairs."""
     panels = list(results.panels)
-    rows: list[list[object]] = []
-    marks: list[dict[str, object]] = []
-    returns: list[list[object]] = []
-    return_marks: list[dict[str, object]] = []
+    tables: dict[Sequence[str], list[tuple[Sequence[object], Mapping[str, object]]]] = {}
     pairs: list[list[object]] = []
     for cell in summary["cells"]:
         panel: Panel = (cell["world"], cell["n_observations"])
-        for agent in cell["agents"]:
-            mark: dict[str, object] = {
-                "data_agent": agent["agent"],
-                "data_panel": panels.index(panel),
-            }
-            if "mean_return" in agent:
-                returns.append([panel_title(panel), *_episodes(agent)])
-                return_marks.append(mark)
-            else:
-                rows.append([panel_title(panel), *_figures(agent)])
-                marks.append(mark)
+        headings, rows = rows_of(cell)
+        for agent, row in zip(cell["agents"], rows, strict=True):
+            mark = {"data_agent": agent["agent"], "data_panel": panels.index(panel)}
+            tables.setdefault(headings, []).append(([panel_title(panel), *row], mark))
         pairs += [
             [
                 panel_title(panel),
@@ -186,74 +175,21 @@ def _summary(results: Results, summary: Mapping[str, Any]) -> list[Html]:
                 f"{pair['first_is_better']} of {pair['pairs']}",
             ]
             for pair in cell["differences"]
+            if "mean_return" not in cell["agents"][0]
         ]
     meaning = summary["meaning"]
-    headings = [
-        *("world", "agent", "seeds", "regret [95%]", "middle half", "pseudo-regret [95%]"),
-        *("/ C log N", "slope", "groups", "exact", "steps to exact", "seconds"),
-    ]
-    note = element(
-        "p",
-        f"Means over seeds at the last step. Intervals: {meaning['interval']}. Middle half: the "
-        "regret's interquartile mean. / C log N: the pseudo-regret as a multiple of the asymptotic "
-        f"lower bound of Burnetas and Katehakis. Slope: {meaning['slope']}. Exact: share of runs "
-        f"that end with the true grouping; steps to exact: {meaning['steps_to_exact']}.",
-        class_="note",
-    )
-    parts = [table(headings, rows, marks), note] if rows else []
-    if returns:
-        parts += [
-            table(_RETURN_HEADINGS, returns, return_marks),
-            element(
-                "p",
-                "Return: of the episodes that end in the last fifth of the steps, exploration "
-                "included; mean over seeds. Success rate: the share of these episodes that paid "
-                f"anything, where none costs anything. Intervals: {meaning['interval']}. "
-                f"Objective: {summary['objective']}.",
-                class_="note",
-            ),
-        ]
-    if pairs and rows:
+    note = f"{legend(summary)} Intervals: {meaning['interval']}. C log N: {meaning['limit']}."
+    parts = [table(["world", *names], *zip(*rows, strict=True)) for names, rows in tables.items()]
+    parts.append(element("p", note, class_="note"))
+    if pairs:
         parts.append(
             folded(
                 "Agents in pairs",
                 element("p", f"Pseudo-regret, {meaning['differences']}.", class_="note"),
-                table(
-                    ["world", "agents", "pairs", "difference [95%]", "first is better"],
-                    pairs,
-                ),
+                table(["world", "agents", "pairs", "difference [95%]", "first is better"], pairs),
             )
         )
     return parts
-
-
-def _episodes(agent: Mapping[str, Any]) -> list[object]:
-    return [
-        agent["agent"],
-        agent["seeds"],
-        _interval(agent["mean_return"]),
-        agent["mean_return"]["interquartile_mean"],
-        _interval(agent["success_rate"]),
-        agent["episodes"],
-        agent["n_clusters"]["mean"],
-        agent["seconds"],
-    ]
-
-
-def _figures(agent: Mapping[str, Any]) -> list[object]:
-    return [
-        agent["agent"],
-        agent["seeds"],
-        _interval(agent["regret"]),
-        agent["regret"]["interquartile_mean"],
-        _interval(agent["pseudo_regret"]),
-        agent["over_limit"],
-        agent["slope"]["mean"],
-        agent["n_clusters"]["mean"],
-        f"{agent['exact']:.0%}",
-        agent["steps_to_exact"],
-        agent["seconds"],
-    ]
 
 
 def _limits(results: Results, summary: Mapping[str, Any]) -> list[float | None]:
