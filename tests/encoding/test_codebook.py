@@ -10,9 +10,7 @@ import romdp
 from romdp.clustering.states import find_states
 from romdp.encoding.apart import (
     _drop_fragments,
-    _residuals,
     _split_wide,
-    _sums,
     codes_apart,
 )
 from romdp.encoding.choosing import _after, count_moments, reduction
@@ -68,17 +66,6 @@ def test_the_kernel_agrees_with_its_plain_twin_on_many_codes_of_many_numbers():
         np.testing.assert_allclose(points[:n], twin[0])
         np.testing.assert_array_equal(sizes[:n], twin[1])
         np.testing.assert_array_equal(codes[: len(twin[2])], twin[2])
-
-
-def test_sums_and_residuals_agree_with_their_plain_twins():
-    rng = np.random.default_rng(4)
-    vectors, codes = rng.standard_normal((300, 7)), rng.integers(5, size=300)
-    sums = np.zeros((6, 7))
-    np.add.at(sums, codes, vectors)
-    np.testing.assert_array_equal(_sums(vectors, codes, 6), sums)
-    rows, scales = np.flatnonzero(codes > 1), rng.random(np.count_nonzero(codes > 1))
-    plain = (vectors[rows] - sums[codes[rows]]) * scales[:, None]
-    np.testing.assert_array_equal(_residuals(vectors, codes, sums, rows, scales), plain)
 
 
 def test_vectors_of_fragments_go_to_the_nearest_code_that_is_left():

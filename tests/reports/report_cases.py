@@ -31,11 +31,20 @@ def make_record(agent="a", seed=0, step=(1, 10, 100), regret=(1.0, 2.0, 3.0), **
             "mean_return": np.full(len(step), np.nan),
         },
         "epochs": {},
-        "groupings": make_groupings(labels),
+        "groups": columns_of(make_groupings(labels)),
         "hidden_state": np.array([0, 0, 1, 1]),
         "facts": {},
     }
+    if "groupings" in changes:
+        changes["groups"] = columns_of(changes.pop("groupings"))
     return Record(**{**entries, **changes})
+
+
+def columns_of(groupings):
+    return {
+        name: np.array([getattr(one, name) for one in groupings])
+        for name in ("epoch", "step", "labels")
+    }
 
 
 def make_groupings(labels):

@@ -9,7 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from report_cases import change_runs, make_groupings, make_record, make_run_directory, resize
+from report_cases import (
+    change_runs,
+    columns_of,
+    make_groupings,
+    make_record,
+    make_run_directory,
+    resize,
+)
 
 import romdp
 from romdp.core.errors import InvalidInputError, WriteError
@@ -109,7 +116,7 @@ def many_results(path, n_seeds, n_observations=30):
                     name: np.arange(300)
                     for name in ("epoch", "start", "length", "n_clusters", "gain", "sweeps")
                 }
-                changes = {"n_observations": size, "groupings": make_groupings(labels)}
+                changes = {"n_observations": size, "groups": columns_of(make_groupings(labels))}
                 truth = np.arange(size) % 5
                 records.append(replace(record, epochs=epochs, hidden_state=truth, **changes))
     return Results(directory, tuple(records), (), ())

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 
+_BLOCK = 2**22  # numbers of vectors that are looked at together: 32 MiB
 _LARGEST = 1e100  # squares of larger numbers, added up, may be infinite
 
 
@@ -61,19 +62,25 @@ def vector_array(
     array = array.reshape(len(array), -1)
     if array.dtype.kind == "f":
         largest = min(_LARGEST, float(np.finfo(array.dtype).max))
-        for start in range(0, len(array), 65536):
-            bad = ~(np.abs(array[start : start + 65536]) <= largest)
+        for rows in blocks(array):
+            bad = ~(np.abs(array[rows]) <= largest)
             if bad.any():
                 row, column = (int(i) for i in np.argwhere(bad)[0])
                 which = repr(names[column]) if len(names) == array.shape[1] else column
                 raise InvalidInputError(
-                    f"{name}: column {which} holds {array[start + row, column]} in row "
-                    f"{first_row + start + row}; every number must be finite and at most "
+                    f"{name}: column {which} holds {array[rows][row, column]} in row "
+                    f"{first_row + rows.start + row}; every number must be finite and at most "
                     f"{largest:.2g}. Fill or drop such rows first"
                 )
     elif array.dtype.itemsize > 1:
         array = array.astype(np.float64)
     return array
+
+
+def blocks(vectors: NDArray[Any]) -> list[slice]:
+    """Cut rows into blocks of bounded memory; there is at least one."""
+    size = max(256, _BLOCK // max(1, vectors.shape[1]))
+    return [slice(start, start + size) for start in range(0, max(1, len(vectors)), size)]
 
 
 def column_names(values: Any) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse
 
-from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
 from romdp.encoding.codebook import SEVERAL, Codebook, k_means, lead, tidy
 from romdp.encoding.directions import Floats, Ints
@@ -48,37 +48,17 @@ def _covariance_within(vectors: Floats, codes: Ints) -> Floats:
     rows = np.flatnonzero(sizes[codes] > 1)
     own = sizes[codes[rows]]
     means = _means(vectors, codes, sizes)
-    residuals = _residuals(vectors, codes, means, rows, np.sqrt(own / (own - 1.0)))
+    residuals = (vectors[rows] - means[codes[rows]]) * np.sqrt(own / (own - 1.0))[:, None]
     covariance: Floats = residuals.T @ residuals / max(1, len(residuals))
     return covariance
 
 
 def _means(vectors: Floats, codes: Ints, sizes: Ints) -> Floats:
     """Return the mean of the vectors of each code; codes without any stay at the origin."""
-    means: Floats = _sums(vectors, codes, len(sizes)) / np.maximum(sizes, 1)[:, None]
+    n = len(codes)
+    which = scipy.sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), (n, len(sizes)))
+    means: Floats = which.T @ vectors / np.maximum(sizes, 1)[:, None]
     return means
-
-
-@kernel
-def _sums(vectors: Floats, codes: Ints, n_codes: int) -> Floats:
-    """Return the sum of the vectors of each code: ``np.add.at``, which is slow on rows."""
-    sums = np.zeros((n_codes, vectors.shape[1]))
-    for t in range(codes.size):
-        total, vector = sums[codes[t]], vectors[t]
-        for j in range(vector.size):
-            total[j] += vector[j]
-    return sums
-
-
-@kernel
-def _residuals(vectors: Floats, codes: Ints, means: Floats, rows: Ints, scales: Floats) -> Floats:
-    """Return ``scales * (vectors - means[codes])`` of some rows."""
-    residuals = np.empty((rows.size, vectors.shape[1]))
-    for i in range(rows.size):
-        vector, mean, residual = vectors[rows[i]], means[codes[rows[i]]], residuals[i]
-        for j in range(vector.size):
-            residual[j] = (vector[j] - mean[j]) * scales[i]
-    return residuals
 
 
 def codes_apart(

@@ -13,6 +13,7 @@ import numpy as np
 
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
+from romdp.data.vectors import blocks
 from romdp.encoding.apart import codes_apart
 from romdp.encoding.codebook import Codebook, k_means
 from romdp.encoding.directions import (
@@ -28,7 +29,6 @@ from romdp.encoding.directions import (
 )
 from romdp.encoding.scoring import (
     Score,
-    blocks,
     both,
     by_age,
     find_motives,
@@ -65,7 +65,7 @@ def reduction(steps: Trajectory, rng: np.random.Generator) -> LinearMap | None:
         return None
     start = vectors[0]
     varies = np.zeros(d, np.bool_)
-    for rows in blocks(steps):
+    for rows in blocks(vectors):
         varies |= (vectors[rows] != start).any(axis=0)
     n_varying = max(1, int(np.count_nonzero(varies)))
     if n_varying <= _MOST_FEATURES and n_varying * d <= _MOST_ENTRIES:
@@ -89,7 +89,7 @@ def count_moments(
     vectors = vectors_of(steps)
     size = vectors.shape[1] if first is None else first.matrix.shape[1]
     moments = Moments(size, steps.n_actions) if moments is None else moments
-    for rows in blocks(steps):
+    for rows in blocks(vectors):
         following = steps.next_observations[rows]
         before, after = vectors[rows], vectors[np.maximum(following, 0)]
         moments.add(

@@ -20,7 +20,7 @@ Steps are a `Trajectory` of vectors: each row is an observation of its own, so w
 is the number of a row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.directions import Floats, Ints
 
-_BLOCK_NUMBERS = 2**22  # entries of a block of vectors
 _DISCOUNT, _AHEAD = 0.9, 40  # of what is earned later, and steps that are looked ahead
 
 
@@ -38,13 +37,6 @@ def vectors_of(steps: Trajectory) -> NDArray[Any]:
     """Return the vectors of steps that have them."""
     assert steps.vectors is not None
     return steps.vectors
-
-
-def blocks(steps: Trajectory) -> Iterator[slice]:
-    """Cut the rows into blocks of bounded memory."""
-    size = max(256, _BLOCK_NUMBERS // max(1, vectors_of(steps).shape[1]))
-    for start in range(0, steps.n_steps, size):
-        yield slice(start, min(start + size, steps.n_steps))
 
 
 def next_codes(steps: Trajectory, codes: Ints) -> Ints:

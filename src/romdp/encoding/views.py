@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.formats import Format, exact, index, real, whole
 from romdp.core.validation import freeze
-from romdp.data.vectors import vector_array
+from romdp.data.vectors import blocks, vector_array
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.directions import Floats, Ints, LinearMap
 
@@ -233,5 +233,4 @@ def _ask(network: Any, vectors: NDArray[Any], torch: Any) -> NDArray[Any]:
 
 def cut(vectors: NDArray[Any]) -> list[NDArray[Any]]:
     """Cut vectors into blocks of bounded memory; there is at least one."""
-    size = max(256, 2**22 // max(1, vectors.shape[1]))
-    return [vectors[start : start + size] for start in range(0, max(1, len(vectors)), size)]
+    return [vectors[rows] for rows in blocks(vectors)]

@@ -13,6 +13,7 @@ from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
 from romdp.logs.model.checks import SURE_ENOUGH
 from romdp.logs.model.latent import LatentModel
+from romdp.reports.drawing import Box
 from romdp.reports.model_tables import go, more
 from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, state_colour
 from romdp.reports.shell import Html, element, join, section, table
@@ -161,27 +162,19 @@ def _profile(vector: Floats, numbers: Floats, names: Sequence[str]) -> Html:
     width = max(2, 96 // len(values))
     called = names if len(names) == len(vector) else [f"number {i}" for i in range(len(values))]
     bars = [
-        element(
-            "rect",
-            element("title", f"{called[i]}: {numbers[i]:.3g}"),
-            x=i * width,
-            y=f"{18 - 6 * max(value, 0):.1f}",
-            width=width - 0.5,
-            height=f"{6 * abs(value):.1f}",
-            fill=STATE_COLOURS[0],
-        )
+        _bar(width * i, 18, 6 * value, width - 0.5, f"{called[i]}: {numbers[i]:.3g}")
         for i, value in enumerate(values)
     ]
-    size = f"0 0 {width * len(values)} 36"
-    return element(
-        "svg",
-        *bars,
-        viewBox=size,
-        width=width * len(values),
-        height=36,
-        role="img",
-        style="margin-right:2px",
-    )
+    wide = width * len(values)
+    size, style = f"0 0 {wide} 36", "margin-right:2px"
+    return element("svg", *bars, viewBox=size, width=wide, height=36, role="img", style=style)
+
+
+def _bar(
+    x: float, foot: float, tall: float, wide: float, hint: str, fill: str = STATE_COLOURS[0]
+) -> Html:
+    """Draw a bar up from its foot, or down where it is negative."""
+    return Html(Box(x, foot - max(tall, 0), wide, abs(tall), fill, hint).svg())
 
 
 def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
@@ -234,16 +227,9 @@ def _directions(encoding: Encoding, names: Sequence[str]) -> Html:
     if not len(strengths) or not np.isfinite(encoding.noise):
         return element("p", "There were too few steps to tell.")
     top = max(float(strengths[0]), encoding.noise)
+    fills = [STATE_COLOURS[0]] * encoding.rank + [UNSEEN_COLOUR] * len(strengths)
     bars = [
-        element(
-            "rect",
-            element("title", f"{strength:.3g}"),
-            x=12 * i,
-            y=f"{60 * (1 - strength / top):.1f}",
-            width=9,
-            height=f"{60 * strength / top:.1f}",
-            fill=STATE_COLOURS[0] if i < encoding.rank else UNSEEN_COLOUR,
-        )
+        _bar(12 * i, 60, 60 * strength / top, 9, f"{strength:.3g}", fills[i])
         for i, strength in enumerate(strengths)
     ]
     level = f"{60 * (1 - encoding.noise / top):.1f}"

@@ -1,10 +1,10 @@
 """A finished or half-finished run directory, read and checked, as plain arrays."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,36 +30,6 @@ class EpochGrouping:
     labels: NDArray[np.int64] = field(repr=False)
 
 
-class EpochGroupings(Sequence[EpochGrouping]):
-    """The groupings of a run, made when they are asked for.
-
-    Parameters
-    ----------
-    epoch, step
-        When each came.
-    labels
-        The labels, one row per grouping.
-    """
-
-    def __init__(
-        self, epoch: NDArray[np.int64], step: NDArray[np.int64], labels: NDArray[np.int32]
-    ) -> None:
-        self._epoch, self._step, self._labels = epoch, step, labels
-
-    def __len__(self) -> int:
-        return len(self._epoch)
-
-    @overload
-    def __getitem__(self, place: int) -> EpochGrouping: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[EpochGrouping, ...]: ...
-    def __getitem__(self, place: int | slice) -> EpochGrouping | tuple[EpochGrouping, ...]:
-        if isinstance(place, slice):
-            return tuple(self[i] for i in range(*place.indices(len(self))))
-        labels = self._labels[place].astype(np.int64)
-        return EpochGrouping(int(self._epoch[place]), int(self._step[place]), labels)
-
-
 @dataclass(frozen=True, eq=False)
 class Record:
     """One run as it is stored.
@@ -73,8 +43,8 @@ class Record:
         `mean_return_by_step` averages it.
     epochs
         The columns epoch, start, length, n_clusters, gain and sweeps.
-    groupings
-        The groupings, oldest first.
+    groups
+        The columns epoch, step and labels of the groupings, oldest first.
     hidden_state
         The true state of every observation; None where it is not known, or where every
         observation is a state of its own and there is nothing to find.
@@ -88,7 +58,7 @@ class Record:
     seed: int
     curves: Columns = field(repr=False)
     epochs: Columns = field(repr=False)
-    groupings: Sequence[EpochGrouping] = field(repr=False)
+    groups: Columns = field(repr=False)
     hidden_state: NDArray[np.int64] | None = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
 
@@ -96,6 +66,12 @@ class Record:
     def panel(self) -> Panel:
         """The world and its number of observations."""
         return self.world, self.n_observations
+
+    @property
+    def groupings(self) -> tuple[EpochGrouping, ...]:
+        """The groupings, oldest first; made when they are asked for."""
+        rows = zip(self.groups["epoch"], self.groups["step"], self.groups["labels"], strict=True)
+        return tuple(EpochGrouping(int(e), int(t), row.astype(np.int64)) for e, t, row in rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +167,7 @@ def _record(run: RunSpec, found: StoredRun) -> Record:
         seed=run.replicate,
         curves=figures | {"mean_return": averages},
         epochs=found.tables["epochs"],
-        groupings=EpochGroupings(*(groups[name][1:] for name in TABLES["groups"])),
+        groups={name: column[1:] for name, column in groups.items()},
         hidden_state=truth if is_known else None,
         facts=found.facts,
     )
