@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import romdp
 from romdp.core.errors import InvalidInputError
-from romdp.playing.encoders import Numbering
+from romdp.encoding.observations import Numbering
 
 SPACES = [
     spaces.Discrete(1),

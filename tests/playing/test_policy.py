@@ -4,10 +4,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from romdp.baselines import QLearning
 
 import romdp
-from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.storage import read_arrays, write_arrays
+from romdp.encoding.observations import encoder_for
 from romdp.worlds import random_romdp
 from romdp.worlds.wrappers import VocabularyWrapper
 
@@ -137,8 +139,11 @@ def test_saving_writes_one_file_that_answers_the_same(doors, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"table": np.array([0] * 8 + [2])}, r"table holds 2; it must lie in \[0, 1\]"),
-        ({"table": np.zeros(8, np.int64)}, r"table has shape \(8,\)"),
+        ({"labels": np.array([0] * 8 + [9])}, r"labels holds 9; it must lie in \[-1, 8\]"),
+        ({"labels": np.zeros(8, np.int64)}, "its parts are of different sizes"),
+        ({"plan": np.full((1, 9), 2)}, "there are only 2 actions"),
+        ({"plan": np.zeros((1, 8), np.int64)}, r"plan has shape \(1, 8\)"),
+        ({"plan": np.zeros((0, 9), np.int64)}, "its parts are of different sizes"),
         ({"default": np.array(-1)}, "default holds -1"),
         ({"other": np.zeros(1)}, "other does not belong there"),
         ({"actions": {"numbers": 0}}, "n_actions is 0"),
@@ -146,17 +151,17 @@ def test_saving_writes_one_file_that_answers_the_same(doors, tmp_path):
         ({"observations": {"numbers": 9.5}}, "no encoder of an observation"),
         ({"observations": {"space": {"discrete": -9, "start": 0}}}, "no space"),
         ({"observations": {"space": {"grid": [[3], [1, 2]], "start": [0]}}}, "no space"),
-        ({"observations": {"names": {"capacity": 9, "names": ["a", "a"]}}}, "occurs twice"),
+        ({"observations": {"names": {"capacity": 9, "names": ["a", "a"]}, "axes": 0}}, "twice"),
         ({"observations": []}, "policy.* (is damaged|no codes)"),
     ],
 )
 def test_crafted_files_are_refused(change, message, tmp_path):
     path = tmp_path / "policy"
     romdp.play(romdp.PSRL(), WORLD, 100, seed=0).policy.save(path)
-    arrays, facts = read_arrays(path, "policy", 1)
+    arrays, facts = read_arrays(path, "policy", 2)
     for name, value in change.items():
         (arrays if isinstance(value, np.ndarray) else facts)[name] = value
-    write_arrays(path, "policy", 1, arrays, facts)
+    write_arrays(path, "policy", 2, arrays, facts)
     with pytest.raises(StorageError, match=message):
         romdp.load_policy(path)
 
@@ -168,3 +173,138 @@ def test_other_files_are_refused(tmp_path):
         romdp.load_policy(tmp_path / "text")
     with pytest.raises(StorageError, match="policy"):
         romdp.load_policy(tmp_path / "world.npz")
+
+
+SIGHTS = {
+    "numbers": (WORLD, np.arange(9)),
+    "cells": (gymnasium.make("FrozenLake-v1"), np.arange(16)),
+    "hands": (gymnasium.make("Blackjack-v1"), [(12, 3, 0), (20, 10, 1), (4, 1, 0)]),
+    "doors": (Doors(), [seen("red"), seen("blue"), seen("green")]),
+    "poles": (gymnasium.make("CartPole-v1"), np.random.default_rng(0).normal(0, 0.05, (40, 4))),
+}
+
+
+@pytest.fixture(scope="module", params=SIGHTS)
+def left(request):
+    """A run with some observations of its environment."""
+    place, batch = SIGHTS[request.param]
+    return romdp.play(romdp.LCPSRL(), place, 1_200, seed=0), batch
+
+
+def test_a_batch_is_answered_as_its_observations_are_one_by_one(left):
+    run, batch = left
+    actions, states = run.policy.act(batch), run.policy.state(batch)
+    assert len(actions) == len(states) == len(batch)
+    for i, observation in enumerate(batch):
+        np.testing.assert_array_equal(actions[i], run.policy.act(observation))
+        assert states[i] == run.policy.state(observation) == run.model.predict(observation)
+    np.testing.assert_array_equal(run.policy.predict(batch)[0], actions)
+    assert run.policy.predict(batch)[1] is None
+    np.testing.assert_array_equal(
+        run.policy.probabilities(batch).argmax(axis=1),
+        [run.policy.probabilities(observation).argmax() for observation in batch],
+    )
+
+
+def test_a_run_leaves_a_model_as_fit_would_return_it(left, tmp_path):
+    run, batch = left
+    model = run.model
+    assert isinstance(model, romdp.LatentModel)
+    known = model.predict(batch) >= 0
+    assert known.any()
+    shares = model.predict_proba(batch)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(shares[known].argmax(axis=1), model.predict(batch)[known])
+    assert model.q_values.shape == (model.n_states, model.n_actions)
+    assert np.isfinite(model.q_values).all()
+    assert model.counts.n_steps <= model.n_rows == 1_200
+    model.save(tmp_path / "model")
+    run.policy.save(tmp_path / "policy")
+    again = romdp.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(batch), model.predict(batch))
+    np.testing.assert_array_equal(again.policy, model.policy)
+    np.testing.assert_array_equal(again.q_values, model.q_values)
+    assert again.observation_names == model.observation_names
+    stored = romdp.load_policy(tmp_path / "policy")
+    np.testing.assert_array_equal(stored.state(batch), model.predict(batch))
+    page = romdp.reports.write_model_page(run, tmp_path / "page.html").read_text()
+    assert "How it learned" in page
+
+
+def test_a_dictionary_of_arrays_is_a_batch_too():
+    """As vector environments hand observations out."""
+    space = spaces.Dict({"a": spaces.Discrete(3, start=1), "b": spaces.MultiBinary(2)})
+    batch = {"a": np.array([1, 3, 2]), "b": np.array([[0, 1], [1, 1], [0, 0]])}
+    codes, single = encoder_for(space).find_all(batch)
+    each = [{"a": a, "b": b} for a, b in zip(batch["a"], batch["b"], strict=True)]
+    assert codes.tolist() == [encoder_for(space).encode(one) for one in each]
+    assert not single
+    vectors = spaces.Dict({"a": spaces.Discrete(3, start=1), "b": spaces.Box(0, 1, (2, 2))})
+    batch["b"] = np.random.default_rng(0).random((3, 2, 2)).astype(np.float32)
+    each = [{"a": a, "b": b} for a, b in zip(batch["a"], batch["b"], strict=True)]
+    encoder = encoder_for(vectors)
+    for i, one in enumerate(each):
+        np.testing.assert_array_equal(encoder.read(one), spaces.flatten(vectors, one))
+        encoder.encode(one)
+        assert encoder.find_all(batch)[0].tolist() == [*range(i + 1), *[-1] * (2 - i)]
+
+
+def test_states_and_rewards_of_the_model_are_those_of_the_world():
+    run = romdp.play(romdp.LCPSRL(), WORLD, 20_000, seed=0)
+    model = run.model
+    assert model.n_states == 3
+    truth = WORLD.labels[[model.typical(state)[0] for state in range(3)]]
+    tried = model.counts.visits > 500
+    np.testing.assert_allclose(model.rewards[tried], WORLD.reward[truth][tried], atol=0.08)
+    np.testing.assert_array_equal(model.policy, WORLD.hidden.optimal_policy[truth])
+    assert model.score(romdp.simulate(WORLD, "uniform", 2_000, seed=1)) > np.log(1 / 9)
+
+
+def test_rewards_of_any_size_are_in_their_own_units():
+    env = gymnasium.wrappers.TransformReward(gymnasium.make("CliffWalking-v1"), lambda r: 10 * r)
+    model = romdp.play(romdp.LCPSRL(), env, 2_000, seed=0).model
+    assert model.reward_range == (-1000.0, -10.0)
+    known = model.counts.visits > 0
+    assert np.isin(model.rewards[known].round(6), (-10.0, -1000.0)).mean() > 0.9
+
+
+def test_it_is_asked_as_stable_baselines3_asks(tmp_path):
+    policy = romdp.play(romdp.LCPSRL(objective="episodic:4"), Deadline(), 600, seed=0).policy
+    shown, steps = np.zeros(2, np.int64), None
+    chosen = []
+    for begins in ([True, True], [False, False], [False, True], [False, False], [False, False]):
+        actions, steps = policy.predict(shown, state=steps, episode_start=np.array(begins))
+        chosen.append(actions.tolist())
+    assert chosen == [[0, 0], [0, 0], [0, 0], [1, 0], [1, 0]]
+    action, steps = policy.predict(0, state=None, episode_start=np.ones(1, bool))
+    assert (action, steps.tolist()) == (0, [1])
+
+
+def test_what_leaves_no_model_says_so():
+    with pytest.raises(MisuseError, match="nothing was learned yet"):
+        _ = romdp.epochs(romdp.LCPSRL(), WORLD, 10).run.model
+    run = romdp.play(QLearning(), WORLD, 200, seed=0)
+    assert run.policy.act(range(9)).shape == (9,)
+    with pytest.raises(MisuseError, match="counts nothing"):
+        _ = run.model
+
+
+def test_an_observation_of_a_batch_that_is_outside_is_refused(left):
+    run, _ = left
+    for strange in ([99] * 3, np.full((3, 4), np.nan), "no such thing", [[1, 2], [3]]):
+        try:
+            states = run.policy.state(strange)
+        except InvalidInputError:
+            continue
+        assert (np.asarray(states) == -1).all()
+    with pytest.raises(InvalidInputError, match="step"):
+        run.policy.act(0, step=[1, -2])
+
+
+def test_an_agent_goes_on_from_the_model_of_a_run():
+    model = romdp.play(romdp.LCPSRL(), WORLD, 5_000, seed=0).model
+    again = romdp.play(model.to_agent(), WORLD, 2_000, seed=1)
+    assert again.pseudo_regret[-1] < 40
+    model = romdp.play(romdp.LCPSRL(), gymnasium.make("CartPole-v1"), 1_000, seed=0).model
+    with pytest.raises(MisuseError, match="codes of vectors"):
+        model.to_agent()

@@ -13,6 +13,7 @@ from romdp.core.errors import StorageError
 from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.encoding.encoder import make_steps
+from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
 from romdp.playing.vector_encoder import VectorEncoder
 
@@ -252,7 +253,7 @@ def test_codes_of_short_vectors_are_called_by_a_typical_one():
     seen = make_steps(vectors, actions, states.astype(float))
     memory = filled(vectors)
     for view in ("standard", "actions"):  # whether or not the view shows all there is
-        codes._adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=(view,))))
+        codes.adopt(find_states(seen, romdp.Likelihood(), rng, romdp.Encoder(views=(view,))))
         codes.find_examples(memory)
         kept = codes.snapshot()
         assert kept.example(0) is None  # the name says it
@@ -269,19 +270,21 @@ def test_a_policy_keeps_a_vector_of_each_code_to_look_at(tmp_path):
     actions = np.append((states[1:] != states[:-1]).astype(int), 0)
     vectors = kinds[states] + 0.05 * rng.standard_normal((600, 16))
     codes = VectorEncoder(spaces.Box(-10, 10, (16,)))
-    codes._adopt(find_states(make_steps(vectors, actions, None), romdp.Likelihood(), rng))
+    codes.adopt(find_states(make_steps(vectors, actions, None), romdp.Likelihood(), rng))
     codes.find_examples(filled(vectors))
     kept = codes.snapshot()
     for state in (0, 1):
-        np.testing.assert_allclose(kept.example(kept.find(kinds[state])), kinds[state], atol=0.3)
+        np.testing.assert_allclose(
+            kept.example(kept.find_all(kinds[state])[0][0]), kinds[state], atol=0.3
+        )
     assert kept.example(kept.n_codes + 5) is None
-    again = VectorEncoder(spaces.Box(-10, 10, (16,)))
+    again = VectorCodes(spaces.Box(-10, 10, (16,)))
     again.restore(kept.arrays())
     np.testing.assert_array_equal(again.example(0), kept.example(0))
     np.testing.assert_array_equal(again.snapshot().example(0), kept.example(0))
     broken = kept.arrays() | {"examples": np.full((2, 16), np.inf, np.float32)}
     with pytest.raises(StorageError, match="example"):
-        VectorEncoder(spaces.Box(-10, 10, (16,))).restore(broken)
+        VectorCodes(spaces.Box(-10, 10, (16,))).restore(broken)
     pictures = VectorEncoder(spaces.Box(0, 255, (4, 4), np.uint8))
     shown = rng.integers(0, 256, (4, 4)).astype(np.uint8)
     pictures.encode(shown)
@@ -301,7 +304,9 @@ def test_bad_vectors_are_refused():
     ):
         with pytest.raises(romdp.ROMDPError, match=message):
             codes.encode(bad)
-    assert codes.find(np.zeros(3)) == -1
+    assert codes.find_all(np.zeros(3))[0] == [-1]
+    with pytest.raises(romdp.ROMDPError, match=r"number 1 of the observations\[1\] is nan"):
+        codes.find_all([[0, 0, 0], [0, np.nan, 0]])
 
 
 class Melody(gymnasium.Env):

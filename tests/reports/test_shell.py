@@ -9,7 +9,7 @@ import pytest
 
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.reports import shell
-from romdp.reports.play_page import _round_values
+from romdp.reports.learning import _round_values
 
 EVIL = '<img src=x onerror="alert(1)">&'
 

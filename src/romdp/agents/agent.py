@@ -221,6 +221,10 @@ class AgentState:
         rewards, weights = planner.mean_rewards(counts), planner.prior_weights(counts)
         return mean_plan(counts, self.goal, rewards=rewards, weights=weights)
 
+    def group_counts(self) -> Counts | None:
+        """Return the counts of the groups, which later steps may change; None if there are none."""
+        return self._count(self.partition) if self.partition.n_clusters else None
+
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""
         agent, recorder = self.agent, self.recorder

@@ -67,7 +67,7 @@ def play(
     from romdp.core.storage import check_output, write_json
     from romdp.experiments.agents import AGENTS
     from romdp.playing import play as play_agent
-    from romdp.reports.play_page import write_play_page
+    from romdp.reports import write_model_page
     from romdp.worlds.wrappers import make_environment
 
     check_output(out, "directory")
@@ -90,7 +90,7 @@ def play(
     _write_returns(run.returns, out / "returns.csv")
     if run.policy is not None:
         run.policy.save(out / "policy.npz")
-    write_play_page(run, environment, out / "report.html")
+    write_model_page(run, out / "report.html", environment=environment)
     typer.echo(_summary(run, environment))
     typer.echo(f"wrote {one_line(out)}: report.html, policy.npz, returns.csv, run.json")
 
@@ -164,7 +164,7 @@ def _facts(run: Any, environment: str, views: int | None) -> dict[str, Any]:
 
 
 def _summary(run: Any, environment: str) -> str:
-    from romdp.reports.play_page import objective_of
+    from romdp.reports.learning import objective_of
 
     steps, objective = int(run.steps[-1]), objective_of(run)
     text = f"{run.agent} played {environment} for {steps:,} steps (objective: {objective})\n"

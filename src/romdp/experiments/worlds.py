@@ -11,9 +11,9 @@ from typing import Any
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.text import plain
 from romdp.core.validation import choice
+from romdp.encoding.observations import actions_for, encoder_for
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
-from romdp.playing.encoders import actions_for, encoder_for
 from romdp.worlds.named import WORLDS, load_world, make
 from romdp.worlds.wrappers import make_environment
 

@@ -1,5 +1,6 @@
 """How well a model foresees a log."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ def score_rows(model: LatentModel, rows: LogRows) -> float:
     """Return the same of rows that were read."""
     if rows.seen.vectors is not None and model.decoder is not None:
         rows = rows.decoded(model.decoder)
+    elif rows.seen.vectors is not None:
+        numbers, _ = model.find(rows.seen.vectors, rows.seen.ages)
+        met, codes = np.unique(numbers, return_inverse=True)
+        names = tuple(model.observation_names[i] if i >= 0 else None for i in met)
+        rows = replace(rows, seen=rows.seen.encoded(codes, len(met)), observation_names=names)
     following = rows.seen.next_observations
     known = following >= 0
     if model.counts.has_ends:

@@ -15,7 +15,7 @@ from romdp.core.formats import Stored
 
 if TYPE_CHECKING:
     from romdp.agents.agent import AgentState
-    from romdp.playing.encoders import ObservationEncoder
+    from romdp.encoding.observations import ObservationEncoder
 
     Returns = np.recarray[Any, Any]
 

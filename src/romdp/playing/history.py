@@ -10,7 +10,7 @@ from romdp.core.formats import Stored
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes
-from romdp.playing.policy import Policy
+from romdp.playing.learned import Learned
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
 
 
@@ -80,7 +80,7 @@ class History:
         agent: str,
         seed: Any,
         episodes: Episodes | None = None,
-        policy: Policy | None = None,
+        learned: Learned | None = None,
         objective: Objective = AVERAGE,
     ) -> Run:
         """Return the run up to the ``last`` figure, in the middle of an ``epoch``."""
@@ -102,7 +102,7 @@ class History:
             agent=agent,
             seed=seed,
             returns=(episodes or Episodes()).returns,
-            policy=policy,
+            learned=learned,
             objective=objective,
         )
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,18 @@ from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import flag, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, UNKNOWN
+from romdp.encoding.observations import ObservationEncoder, actions_for, encoder_for, encoder_from
+from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.agent_files import agent_from, agent_to_dict
-from romdp.playing.encoders import ObservationEncoder, actions_for, encoder_for, encoder_from
 from romdp.playing.episodes import Episodes, Novelty
+from romdp.playing.learned import Learned, learned_by
 from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
-from romdp.playing.policy import Policy, policy_of
+from romdp.playing.policy import Policy
 from romdp.playing.rewards import range_for, unit_reward, zero_reward
 from romdp.playing.vector_encoder import VectorEncoder
+
+if TYPE_CHECKING:
+    from romdp.logs.model import LatentModel
 
 _KIND, _VERSION = "online agent", 4
 _EXPLORE = 12  # a stream of the seed
@@ -155,6 +160,7 @@ class Online:
         self._version = 0  # of the codes
         self._streams: dict[str | int | None, _Stream] = {}
         self._episodes, self._novelty = Episodes(), Novelty()
+        self._paid = (np.inf, -np.inf)  # the smallest and the largest reward
         self._turn = _Turn()
         self._state: AgentState = agent.start(self._encoder.size, self._actions.size, self._seed)
         self._plain = self._state.agent  # as it is where codes are no states
@@ -162,8 +168,10 @@ class Online:
 
     def _set_encoder(self, encoder: ObservationEncoder) -> None:
         """Use an encoder; one that learns needs what was seen."""
-        self._encoder = encoder
-        self._learned = encoder if isinstance(encoder, VectorEncoder) else None
+        self._encoder = (
+            VectorEncoder(encoder.space) if isinstance(encoder, VectorCodes) else encoder
+        )
+        self._learned = self._encoder if isinstance(self._encoder, VectorEncoder) else None
         self._memory: Memory | None = None
         if self._learned is not None:
             self._memory = Memory(self._learned.n_features, self._learned.dtype)
@@ -185,11 +193,21 @@ class Online:
     @property
     def policy(self) -> Policy:
         """What to do by the mean of what was learned so far, without exploring."""
+        return self.learned.policy
+
+    @property
+    def model(self) -> "LatentModel":
+        """What was learned so far, as `romdp.fit` would return it; see `Run.model`."""
+        return self.learned.model
+
+    @property
+    def learned(self) -> Learned:
+        """Both, as they are now; each is worked out when it is asked for."""
         with self._turn:
             if self._learned is not None and self._memory is not None:
                 self._learned.find_examples(self._memory)
-            scale = self._range or (0.0, 1.0)
-            return policy_of(self._state, self._encoder, self._actions, self._agent.name, scale)
+            parts = self._state, self._encoder, self._actions, self._agent.name
+            return learned_by(*parts, self._range, self._paid)
 
     @property
     def returns(self) -> "np.recarray[Any, Any]":
@@ -330,6 +348,7 @@ class Online:
                 target = self._encoder.code(following, age + 1)
             self._state.learn(place.code, taken, unit, target)
         over = ended or cut
+        self._paid = min(self._paid[0], unit), max(self._paid[1], unit)
         self._episodes.count(float(reward), self._state.step, over, stream)
         self._novelty.look(self._state, self._encoder)
         place.action, place.begins = _NONE, over
@@ -373,6 +392,7 @@ class Online:
                 **_under("encoder", self._encoder.arrays()),
                 **_under("episode", self._episodes.arrays()),
                 "places": _rows([(p.code, p.action, p.begins, p.kept) for p in streams]),
+                "paid": np.array(self._paid),
                 "under_way_return": np.array([total for total, _ in sums], np.float64),
                 "under_way_length": np.array([length for _, length in sums], np.int64),
             }
@@ -424,6 +444,7 @@ class Online:
         )
         online._actions = actions
         online._set_encoder(encoder)
+        encoder = online._encoder
         encoder.restore(stored.part("encoder_"))
         if online._memory is not None:
             online._memory.restore(stored, actions.size)
@@ -433,6 +454,8 @@ class Online:
         online._announce()
         online._episodes = Episodes.from_arrays(stored.part("episode_"), online._state.step)
         online._restore_streams(facts["streams"], stored)
+        lowest, highest = stored.take("paid", (2,), np.float64).tolist()
+        online._paid = lowest, highest
         stored.finish()
         return online
 

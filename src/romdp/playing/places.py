@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from romdp.agents.agent import AgentLike, AgentState
 from romdp.core.errors import InvalidInputError, MisuseError, StructureError
 from romdp.core.randomness import Seed, seed_sequence, stream
+from romdp.encoding.observations import Numbers
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.playing.encoders import Numbers
 from romdp.playing.environments import Outcome, step_limit, streams_of, world_shown_by
 from romdp.playing.episodes import Episodes
+from romdp.playing.learned import Learned, learned_by
 from romdp.playing.online import Online
-from romdp.playing.policy import Policy, policy_of
 from romdp.worlds.simulator import Simulator
 
 _WORLD = 0  # the stream of the seed that the world draws from
@@ -67,8 +67,8 @@ class Place(Protocol):
         ...
 
     @property
-    def policy(self) -> Policy:
-        """What to do by the mean of what was learned."""
+    def learned(self) -> Learned:
+        """What was learned so far: a policy and a model."""
         ...
 
     def must_think(self) -> bool:
@@ -142,11 +142,11 @@ class CompiledPlace:
         return self._simulator.expected_reward
 
     @property
-    def policy(self) -> Policy:
-        """What to do by the mean of what was learned."""
+    def learned(self) -> Learned:
+        """What was learned so far: a policy and a model."""
         sizes = self._world.n_observations, self._world.n_actions
         numbers = Numbers(sizes[0], "observation"), Numbers(sizes[1], "action")
-        return policy_of(self.state, *numbers, self._agent.name)
+        return learned_by(self.state, *numbers, self._agent.name)
 
     def must_think(self) -> bool:
         """Whether the agent's epoch is over."""
@@ -231,9 +231,9 @@ class DrivenPlace:
         return self._online._episodes
 
     @property
-    def policy(self) -> Policy:
-        """What to do by the mean of what was learned."""
-        return self._online.policy
+    def learned(self) -> Learned:
+        """What was learned so far: a policy and a model."""
+        return self._online.learned
 
     def must_think(self) -> bool:
         """Whether the agent's epoch is over when it meets what is shown next."""

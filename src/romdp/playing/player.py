@@ -154,7 +154,7 @@ class Playing:
             self._agent.name,
             seed,
             self._place.episodes,
-            self._place.policy,
+            self._place.learned,
             self.state.objective,
         )
 

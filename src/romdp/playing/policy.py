@@ -2,52 +2,67 @@
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.agent import AgentState
-from romdp.core.formats import Stored
-from romdp.core.storage import read_arrays, reading, write_arrays
+from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.formats import Format, fact, index, part, real, whole
 from romdp.core.text import html_table
-from romdp.core.validation import freeze, whole_number
-from romdp.playing.encoders import Numbering, Numbers, ObservationEncoder, encoder_from
+from romdp.core.validation import freeze, whole_array, whole_number
+from romdp.encoding.observations import Numbering, Numbers, ObservationEncoder, encoder_from
 
-_KIND, _VERSION = "policy", 1
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
 _MOST_ACTIONS = 20  # in a notebook
+_LONGEST = 2**31  # steps of an episode
+
+FORMAT = Format(
+    "policy",
+    2,
+    state_values=real("states", finite=False),
+    labels=index("codes", of="states", none=True),
+    plan=whole("steps states", 0),
+    default=whole(low=0),
+    agent=fact(str),
+    objective=fact(str),
+    observations=fact(),
+    actions=fact(),
+    codes=part(),
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
     """What to do at every observation; it learns nothing any more.
 
-    `Run.policy` and `Online.policy` make one, and `romdp.load_policy` reads one. It takes the
-    environment's own observations and returns its actions. It answers for every observation of
-    the environment, and always alike: where an observation was never met, with the action that is
-    best most often. Under an episodic objective with a horizon, and where vectors do not show the
-    step of the episode although it matters, what is best depends on that step as well:
-    ``policy.act(observation, step)``. `depends_on_step` says whether it does.
+    It is the plan of a model: `Run.policy` and `Online.policy` make one, and `romdp.load_policy`
+    reads one. It takes the environment's own observations, one or a batch, and returns its actions.
+    It answers for every observation of the environment, and always alike: where the hidden state is
+    not known, with the action that is best most often. Under an episodic objective with a horizon,
+    and where vectors do not show the step of the episode although it matters, what is best depends
+    on that step as well: ``policy.act(observation, step)``. `depends_on_step` says whether it does.
 
     Attributes
     ----------
-    table
-        The number of the action at every observation that has a code; shape (n_observations,).
-    values
-        What is expected from each of them on, under the objective: relative to the worst one for
-        the average reward, else the (discounted) sum of rewards. NaN where an observation was
-        never met.
+    plan
+        The number of the action in every hidden state; shape (n_steps, n_states). There is one row,
+        or under a horizon one for each step of the episode.
+    state_values
+        What is expected from each hidden state on, under the objective: relative to the worst one
+        for the average reward, else the (discounted) sum of rewards.
+    labels
+        The hidden state of every observation that has a code, -1 for none.
     default
-        The number of the action where an observation was never met.
+        The number of the action where the hidden state is not known.
     agent, objective
         Who learned it, and what it is the best plan for: the average reward as long as no episode
         has terminated.
-    stages
-        Under an episodic objective with a horizon: the number of the action at each step of the
-        episode (rows) in each group of observations (columns). ``table`` and ``values`` are then
-        those of its first step. Else empty.
-    groups
-        The group of each observation, -1 for none; empty if ``stages`` is.
+    observations, actions
+        From observations to codes, and from numbers to actions.
 
     Examples
     --------
@@ -55,58 +70,130 @@ class Policy:
     >>> world = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
     >>> policy = romdp.play(romdp.LCPSRL(), world, steps=10_000, seed=0).policy
     >>> best = world.hidden.optimal_policy[world.labels]
-    >>> [policy.act(y) for y in range(9)] == best.tolist()
+    >>> policy.act(range(9)).tolist() == best.tolist()
     True
-    >>> policy.probabilities(0).tolist()
-    [0.0, 1.0]
+    >>> policy.act(0), policy.n_states, romdp.Partition(policy.state(range(9))).n_clusters
+    (1, 3, 3)
     """
 
-    table: NDArray[np.int64] = field(repr=False)
-    values: NDArray[np.float64] = field(repr=False)
+    plan: Ints = field(repr=False)
+    state_values: Floats = field(repr=False)
+    labels: Ints = field(repr=False)
     default: int
     agent: str
     objective: str
-    _observations: ObservationEncoder = field(repr=False)
-    _actions: Numbering | Numbers = field(repr=False)
-    stages: NDArray[np.int64] = field(
-        default_factory=lambda: np.empty((0, 0), np.int64), repr=False
-    )
-    groups: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
+    observations: ObservationEncoder = field(repr=False)
+    actions: Numbering | Numbers = field(repr=False)
 
-    def act(self, observation: Any, step: int = 0) -> Any:
-        """Return the action for an observation, both as the environment has them.
+    @property
+    def n_states(self) -> int:
+        """Number of hidden states."""
+        return len(self.state_values)
 
-        Parameters
-        ----------
-        observation
-            What is seen.
-        step
-            How many steps of the episode are over, where it matters: under a horizon (beyond the
-            last step, the action of the last one is returned), or where codes depend on it.
-        """
-        return self._actions.decode(self._number(observation, step))
+    @cached_property
+    def _choices(self) -> Ints:
+        """The plan, with what is done where the state is not known in the last column."""
+        return np.pad(self.plan, ((0, 0), (0, 1)), constant_values=self.default)
+
+    @property
+    def table(self) -> Ints:
+        """The number of the action at every observation that has a code, at an episode's start."""
+        return np.asarray(self._choices[0][self.labels])
+
+    @property
+    def values(self) -> Floats:
+        """What is expected from each of these on; NaN where the hidden state is not known."""
+        return np.append(self.state_values, np.nan)[self.labels]
 
     @property
     def depends_on_step(self) -> bool:
         """Whether what is best depends on the step of the episode, so that `act` needs it."""
-        return self.stages.size > 0 or self._observations.depends_on_step
+        return len(self.plan) > 1 or self.observations.depends_on_step
 
-    @property
-    def reads_vectors(self) -> bool:
-        """Whether observations are vectors or pictures, so that codes stand for many of them."""
-        return self._observations.learns
+    def act(self, observations: Any, step: Any = 0) -> Any:
+        """Return the action for an observation, or those of a batch, as the environment has them.
 
-    def probabilities(self, observation: Any, step: int = 0) -> NDArray[np.float64]:
+        Parameters
+        ----------
+        observations
+            What is seen: one observation, or several with one axis more.
+        step
+            How many steps of the episode are over, where it matters: under a horizon (beyond the
+            last step, the action of the last one is returned), or where codes depend on it. One
+            number, or one for each observation.
+        """
+        numbers, single = self._numbers(observations, step)
+        return self.actions.decode(int(numbers[0]) if single else numbers)
+
+    def state(self, observations: Any, step: Any = 0) -> Any:
+        """Return the hidden state of an observation, or of each of a batch; -1 where none is known.
+
+        The arguments are as for `act`.
+        """
+        states, single, _ = self._states(observations, step)
+        return int(states[0]) if single else states
+
+    def predict(
+        self,
+        observation: Any,
+        state: Ints | None = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[Any, Ints | None]:
+        """Return what `act` does and what to pass next time, as stable-baselines3 calls it.
+
+        Parameters
+        ----------
+        observation
+            One, or a batch: one of each of several environments.
+        state
+            What the last call returned; None at first. It is the step of each episode where
+            `depends_on_step`, else None.
+        episode_start
+            Which of them begin an episode.
+        deterministic
+            Ignored: the same observation always has the same action.
+        """
+        if not self.depends_on_step:
+            return self.act(observation), None
+        steps = np.zeros(1, np.int64) if state is None else np.asarray(state)
+        if episode_start is not None:
+            steps = np.where(np.asarray(episode_start, np.bool_), 0, steps)
+        numbers, single = self._numbers(observation, int(steps[0]) if steps.size == 1 else steps)
+        steps = np.broadcast_to(steps, numbers.shape) + 1
+        return self.actions.decode(int(numbers[0]) if single else numbers), steps
+
+    def reset(self) -> None:
+        """Begin an episode. Nothing is remembered from one call to the next, so nothing happens."""
+
+    def probabilities(self, observations: Any, step: Any = 0) -> Floats:
         """Return the probability of each action, by its number: one of them has it all."""
-        chances = np.zeros(self._actions.size)
-        chances[self._number(observation, step)] = 1.0
-        return chances
+        numbers, single = self._numbers(observations, step)
+        rows = np.eye(self.actions.size)[numbers]
+        return np.asarray(rows[0] if single else rows)
+
+    def _numbers(self, observations: Any, step: Any) -> tuple[Ints, bool]:
+        """Return the number of each action, and whether it is a single one."""
+        states, single, step = self._states(observations, step)
+        return self._choices[np.minimum(step, len(self.plan) - 1), states], single
+
+    def _states(self, observations: Any, step: Any) -> tuple[Ints, bool, Any]:
+        if np.ndim(step):
+            step = whole_array(step, "step", ("n",), 0, _LONGEST)
+        else:
+            step = whole_number(step, "step", 0)
+        codes, single = self.observations.find_all(observations, step)
+        if np.ndim(step) and len(step) != len(codes):
+            raise InvalidInputError(f"there are {len(step)} steps for {len(codes)} observations")
+        states: Ints = np.where(codes < 0, -1, self.labels[codes])
+        return states, single, step
 
     def _repr_html_(self) -> str:
-        met = np.isfinite(self.values)
-        chosen, times = np.unique(self.table[met], return_counts=True)
+        chosen, times = np.unique(
+            self._choices[0][self.labels[self.labels >= 0]], return_counts=True
+        )
         order = np.argsort(-times, kind="stable")[:_MOST_ACTIONS]
-        rows = [(self._actions.decode(int(chosen[i])), f"{times[i]:,}") for i in order]
+        rows = [(self.actions.decode(int(chosen[i])), f"{times[i]:,}") for i in order]
         more = chosen.size - order.size
         return html_table(
             f"Policy of {self.agent} (objective: {self.objective})",
@@ -114,110 +201,35 @@ class Policy:
             ("action", "observations met where it is best"),
             [
                 *([f"... and {more} more actions"] if more > 0 else []),
-                f"at any other observation: {self._actions.decode(self.default)}",
+                f"at any other observation: {self.actions.decode(self.default)}",
             ],
         )
 
-    def action_of(self, code: int) -> Any:
-        """Return the action for the code of an observation."""
-        return self._actions.decode(int(self.table[code]))
-
-    def name_of(self, code: int) -> str:
-        """Return the observation that has a code, as text."""
-        return self._observations.name(code)
-
-    def example_of(self, code: int) -> NDArray[Any] | None:
-        """Return a typical vector of a code; None for codes whose name says what they are."""
-        return self._observations.example(code)
-
-    def _number(self, observation: Any, step: int = 0) -> int:
-        step = whole_number(step, "step", 0)
-        code = self._observations.find(observation, step)
-        if code < 0:
-            return self.default
-        if self.stages.size and self.groups[code] >= 0:
-            return int(self.stages[min(step, len(self.stages) - 1), self.groups[code]])
-        return int(self.table[code])
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy to exactly this file, completely or not at all."""
-        facts = {
-            "agent": self.agent,
-            "objective": self.objective,
-            "observations": self._observations.to_dict(),
-            "actions": self._actions.to_dict(),
-        }
-        arrays = {
-            "table": self.table,
-            "values": self.values,
-            "default": np.array(self.default, np.int64),
-            **{f"codes_{name}": array for name, array in self._observations.arrays().items()},
-        }
-        if self.stages.size:
-            arrays |= {"stages": self.stages, "groups": self.groups}
-        write_arrays(path, _KIND, _VERSION, arrays, facts)
+        FORMAT.save(
+            path,
+            {
+                **vars(self),
+                "observations": self.observations.to_dict(),
+                "actions": self.actions.to_dict(),
+                "codes": self.observations,
+            },
+        )
 
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """Read a policy that `Policy.save` wrote; a damaged or foreign file is a `StorageError`."""
-    arrays, facts = read_arrays(path, _KIND, _VERSION)
-    stored = Stored(arrays, "the policy")
-    with reading(path):
-        observations = encoder_from(facts["observations"], "observation")
-        observations.restore(stored.part("codes_"))
-        actions = encoder_from(facts["actions"], "action")
-        most = actions.size - 1
-        table = stored.whole("table", (observations.size,), 0, most)
-        values = stored.take("values", (observations.size,), np.float64)
-        default = stored.number("default", 0, most)
-        staged = {}
-        if "stages" in arrays:
-            stages = stored.whole("stages", (None, None), 0, most)
-            groups = stored.whole("groups", (observations.size,), -1, stages.shape[1] - 1)
-            staged = {"stages": freeze(stages), "groups": freeze(groups)}
-        stored.finish()
-        return Policy(
-            freeze(table),
-            freeze(values),
-            default,
-            facts["agent"],
-            facts["objective"],
-            observations,
-            actions,  # names are observations only
-            **staged,
-        )
 
+    def build(**found: Any) -> Policy:
+        observations = encoder_from(found.pop("observations"), "observation")
+        observations.restore(found.pop("codes") or {})
+        actions = encoder_from(found.pop("actions"), "action")  # names are observations only
+        if len(found["labels"]) != observations.size or not len(found["plan"]):
+            raise StorageError("the policy is damaged: its parts are of different sizes")
+        if max(found["plan"].max(initial=0), found["default"]) >= actions.size:
+            raise StorageError(f"the policy is damaged: there are only {actions.size} actions")
+        arrays = {name: freeze(found.pop(name)) for name in ("plan", "state_values", "labels")}
+        return Policy(**arrays, **found, observations=observations, actions=actions)
 
-def policy_of(
-    state: AgentState,
-    observations: ObservationEncoder,
-    actions: Numbering | Numbers,
-    agent: str,
-    reward_range: tuple[float, float] = (0.0, 1.0),
-) -> Policy:
-    """Make the policy of an agent's state: the plan on its groups, spelled out.
-
-    Values are scaled back from [0, 1] to the rewards of the environment.
-    """
-    recorder, labels = state.recorder, state.partition.labels
-    visits = recorder.visits.reshape(-1, recorder.n_actions).sum(axis=1)
-    met = labels >= 0
-    if visits.size == labels.size:  # an agent may count its groups alone
-        met &= visits > 0
-    table, values, default = np.zeros(labels.size, np.int64), np.full(labels.size, np.nan), 0
-    staged = {}
-    if met.any():
-        plan = state.best_plan()
-        if plan.policy.ndim == 2:
-            staged = {"stages": plan.policy, "groups": freeze(np.where(met, labels, -1))}
-        policy = plan.policy if plan.policy.ndim == 1 else plan.policy[0]
-        chosen = policy[labels[met]]
-        weights = visits[met] if visits.size == labels.size else None
-        default = int(np.bincount(chosen, weights).argmax())
-        low, high = reward_range
-        table[met], values[met] = chosen, plan.values[labels[met]] * (high - low)
-    table[~met] = default
-    objective, observations = str(state.goal), observations.snapshot()
-    return Policy(
-        freeze(table), freeze(values), default, agent, objective, observations, actions, **staged
-    )
+    return FORMAT.load(path, build)

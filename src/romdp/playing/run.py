@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.errors import MisuseError
 from romdp.core.text import html_table, in_notebook, number
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate
+from romdp.playing.learned import Learned
 from romdp.playing.policy import Policy
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
     from matplotlib.axes import Axes
+
+    from romdp.logs.model import LatentModel
 
 EPOCH_COLUMNS = np.dtype(
     [
@@ -74,9 +78,8 @@ class Run:
         A record array with one row per finished episode and the columns step (of the run, at
         the episode's end), return (in the environment's own units) and length. It has no rows
         where there are no episodes.
-    policy
-        What to do by the mean of what was learned, without exploring; None for baselines that
-        learn no table.
+    learned
+        What the run leaves behind; see `policy` and `model`. None if nothing was kept.
     objective
         What the agent maximised: reward per step, a discounted sum, or the sum of an episode. Print
         it to see which.
@@ -92,7 +95,7 @@ class Run:
     agent: str
     seed: Any
     returns: "np.recarray[Any, Any]" = field(default_factory=lambda: Episodes().returns, repr=False)
-    policy: Policy | None = field(default=None, repr=False)
+    learned: Learned | None = field(default=None, repr=False)
     objective: Objective = AVERAGE
 
     def __repr__(self) -> str:
@@ -129,6 +132,28 @@ class Run:
                 rows.append(("success rate, last fifth", f"{self.success_rate:.1%}"))
         rows += [("epochs", number(len(self.epochs))), ("groups", self.partition.n_clusters)]
         return html_table(f"Run of {self.agent}, seed {self.seed}", rows)
+
+    @property
+    def policy(self) -> Policy | None:
+        """What to do by the mean of what was learned, without exploring."""
+        return None if self.learned is None else self.learned.policy
+
+    @property
+    def model(self) -> "LatentModel":
+        """What was learned, as `romdp.fit` would return it from a log of the run.
+
+        Its observations are the environment's own, its ``policy`` is the plan of `policy`, and its
+        states are numbered as those of `policy.state`: as in ``partition``, without groups in which
+        nothing was done.
+
+        Raises
+        ------
+        MisuseError
+            If nothing has a hidden state yet, or the agent counts nothing, as Q-learning and DQN.
+        """
+        if self.learned is None:
+            raise MisuseError("this run keeps nothing of what was learned")
+        return self.learned.model
 
     @property
     def mean_return(self) -> float:

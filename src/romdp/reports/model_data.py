@@ -61,7 +61,8 @@ def compare_actions(model: LatentModel) -> Comparison:
     laws, rewards, policy = model.mdp.transition, model.mdp.reward, model.policy
     followed = laws[states, policy]
     tried = model.counts.visits > 0
-    if model.reward_range is None or len(classes(followed).recurrent) != 1:
+    judged = model.plan is None or model.objective == "average"
+    if not judged or model.reward_range is None or len(classes(followed).recurrent) != 1:
         return Comparison(np.full(tried.shape, np.nan), empty, empty)
     bias = gain_and_bias(followed, rewards[states, policy])[1]
     visits = np.maximum(1, model.counts.visits)
@@ -119,7 +120,8 @@ def model_page_data(
             "certainty": model.certainty[kept].round(5),
         },
         "nObservations": model.n_observations,
-        "named": model.decoder is None,
+        "named": model.named,
+        "logged": "the policy of the log" if model.plan is None else "the agent as it learned",
     }
 
 

@@ -1,4 +1,4 @@
-"""The page of a model: what a log taught, in one HTML file that opens from disk."""
+"""The page of a model: what a log or a run taught, in one HTML file that opens from disk."""
 
 import os
 import platform
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
-from romdp.core.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.text import count, number
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.table import model_facts
+from romdp.playing.run import Run
+from romdp.reports.learning import curve_section, groups_section, objective_of, run_tiles
 from romdp.reports.model_data import (
     MOST_NODES,
     MOST_OBSERVATIONS,
@@ -24,7 +26,7 @@ from romdp.reports.model_data import (
     name_text,
 )
 from romdp.reports.model_tables import go, more, pay_table, state_table
-from romdp.reports.portraits import portrait_section
+from romdp.reports.portraits import looks_of, portrait_section
 from romdp.reports.shell import (
     Html,
     alert,
@@ -67,17 +69,22 @@ MEANING = {
 
 
 def write_model_page(
-    model_or_directory: LatentModel | str | os.PathLike[str],
+    model: LatentModel | Run | str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
+    *,
+    environment: str = "its environment",
 ) -> Path:
-    """Write the page of a fitted model.
+    """Write the page of a model.
 
     Parameters
     ----------
-    model_or_directory
-        A model, or the directory that `LatentModel.save` or ``romdp fit`` wrote.
+    model
+        A model, or the directory that `LatentModel.save` or ``romdp fit`` wrote; or a run, whose
+        page also tells how it learned.
     path
         The file to write; by default ``report.html`` in the directory.
+    environment
+        What the page of a run calls the place where it was played.
 
     Returns
     -------
@@ -98,52 +105,70 @@ def write_model_page(
     ...     write_model_page(model, f"{folder}/model.html").name
     'model.html'
     """
-    if isinstance(model_or_directory, LatentModel):
-        model = model_or_directory
+    if isinstance(model, LatentModel | Run):
         if path is None:
             raise InvalidInputError("say where to write the page of the model: pass path")
         target = Path(path)
     else:
-        model = load_model(model_or_directory)
-        target = Path(model_or_directory) / "report.html" if path is None else Path(path)
+        target = Path(model) / "report.html" if path is None else Path(path)
+        model = load_model(model)
+    if isinstance(model, LatentModel):
+        page = model_page(model)
+    elif not model.steps.size:
+        raise MisuseError("nothing was played yet, so there is nothing to show")
+    else:
+        page = model_page(model.model, model, environment)
     # A name may hold half of a surrogate pair, which no file can.
-    return write_page(target, model_page(model).encode("utf-8", "replace").decode())
+    return write_page(target, page.encode("utf-8", "replace").decode())
 
 
-def model_page(model: LatentModel) -> str:
-    """Return the page as text."""
+def model_page(model: LatentModel, run: Run | None = None, environment: str = "") -> str:
+    """Return the page as text; that of a run tells how it went and has nothing to judge it by."""
     content, compared = model_facts(model), compare_actions(model)
     rewarded = model.reward_range is not None
-    note = "Click a row to see everything about its state. Share: of the log's steps."
-    if rewarded:
-        note += (
-            " Sure: the chance that the best action beats the one that comes closest among those "
-            "that were tried, given the states and their values. Share then: of the steps, if the "
-            "best actions are followed."
+    looks, bars = looks_of(model)
+    title = f"{count(model.n_states, 'hidden state')} behind {model.shown}"
+    subtitle = (
+        f"{model.n_rows:,} rows in {count(model.n_episodes, 'episode')}, "
+        f"{count(model.n_actions, 'action')}; grouped by {model.method}."
+    )
+    if run is not None:
+        title = f"{run.agent} in {environment}: {title}"
+        subtitle = (
+            f"{run.steps[-1]:,} steps, {len(run.returns):,} finished episodes; "
+            f"objective: {objective_of(run)}."
         )
-    seen = f"{model.n_observations:,} observations"
-    if model.decoder is not None:
-        seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
+    note = f"Click a row to see everything about its state. Share: of all steps.{bars}"
+    if model.plan is not None:
+        average = model.objective == "average"
+        sum_ = "what is earned above the average" if average else "the sum of rewards, discounted,"
+        note += f" Value: {sum_} from there on, if the policy is followed."
+    elif rewarded:
+        note += (
+            " Sure: the probability that the best action beats the one that comes closest among "
+            "those that were tried, given the states and their values. Share then: of the steps, "
+            "if the best actions are followed."
+        )
+    learning = [] if run is None else [curve_section(run), groups_section(run)]
+    of_log = model.plan is None
     return document(
-        f"{count(model.n_states, 'hidden state')} behind {seen}",
-        _headline(model, content, seen),
-        _warnings(content, model.decoder.notes if model.decoder else ()),
-        _finder(model) if model.decoder is None else "",  # vectors have no names to look for
+        title,
+        _headline(model, content, run),
+        _warnings(content, model.decoder.notes if model.decoder else ()) if of_log else "",
+        *learning,
+        _finder(model) if model.named else "",  # vectors have no names to look for
         portrait_section(model),
         _graph(model),
         section(
             "states",
-            "The hidden states",
-            state_table(model, content, compared),
+            "The hidden states, and what to do",
+            state_table(model, content, compared, looks),
             folded("What every action pays", *pay_table(model, content)) if rewarded else "",
             note=note,
         ),
-        _earnings(content),
-        _checks(content),
-        _doubts(model, content),
-        section("configuration", "What was done", _configuration(model, content)),
-        subtitle=f"{model.n_rows:,} rows in {count(model.n_episodes, 'episode')}, "
-        f"{count(model.n_actions, 'action')}; grouped by {model.method}.",
+        *([_earnings(content), _checks(content), _doubts(model, content)] if of_log else []),
+        section("configuration", "What was done", _configuration(model, content, run, environment)),
+        subtitle=subtitle,
         data=model_page_data(model, content, compared),
         script=asset("graph.js") + asset("model.js"),
         style=asset("model.css"),
@@ -151,22 +176,23 @@ def model_page(model: LatentModel) -> str:
     )
 
 
-def _headline(model: LatentModel, content: dict[str, Any], seen: str) -> Html:
+def _headline(model: LatentModel, content: dict[str, Any], run: Run | None) -> Html:
     """Make the tiles with the figures that are asked for first."""
     summary, held = content["summary"], content["held_out"] or {}
     found = [
+        *([] if run is None else run_tiles(run)),
         (
             "hidden states",
             number(summary["n_states"]),
-            f"behind {seen}",
+            f"behind {model.shown}",
         ),
         (
-            "log",
-            f"{summary['n_rows']:,} rows",
+            "log" if model.plan is None else "run",
+            f"{summary['n_rows']:,} {'rows' if model.plan is None else 'steps'}",
             f"{count(summary['n_episodes'], 'episode')}, {count(summary['n_actions'], 'action')}",
         ),
     ]
-    if summary["gain"] is not None:
+    if summary["gain"] is not None and model.plan is None:
         low, high = number(summary["pessimistic_gain"]), number(summary["optimistic_gain"])
         more = f"at least {low}; no policy above {high}"
         found.append(("best policy, per step", number(summary["gain"]), more))
@@ -177,7 +203,7 @@ def _headline(model: LatentModel, content: dict[str, Any], seen: str) -> Html:
             found.append((name, number(value["estimate"]), more))
         found.append(_safe_tile(model))
     prediction = held.get("prediction")
-    if prediction and model.decoder is None:  # a vector occurs once and alone predicts nothing
+    if prediction and model.named:  # a vector occurs once and alone predicts nothing
         more = f"{number(prediction['ungrouped'])} without hidden states "
         more += f"({prediction['gain']:+.3g} ± {2 * prediction['gain_error']:.2g})"
         name = "held-out log likelihood, per step"
@@ -261,7 +287,7 @@ def _graph(model: LatentModel) -> Html:
         "From state to state",
         element("div", id="views", class_="row"),
         element("div", graph, detail, class_="beside"),
-        note="Size: share of the log's steps. Ring: chance to stay. Arrows: chance to move on. "
+        note="Size: share of all steps. Ring: chance to stay. Arrows: chance to move on. "
         f"{some if model.n_states > MOST_NODES else ''}Click a state.",
     )
 
@@ -362,16 +388,21 @@ def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
     note = (
         "The certainty of an observation is the chance that it belongs to its state and not to "
         "another, given where all the others are."
-        if model.decoder is None
+        if model.named
         else None
     )
     return section("doubts", "What is doubtful", element("div", id="margins"), *parts, note=note)
 
 
-def _configuration(model: LatentModel, content: dict[str, Any]) -> Html:
+def _configuration(
+    model: LatentModel, content: dict[str, Any], run: Run | None, environment: str
+) -> Html:
     """Say how the model was made, and by what this page was written."""
+    if run is not None:
+        told = {"environment": environment, "agent": run.agent, "objective": objective_of(run)}
+        told |= {"steps": f"{run.steps[-1]:,}", "seed": str(run.seed)}
+        return facts({**told, "page written by": _writer()})
     names = [f"{role}: {name_text(n)}" for role, n in model.columns.items() if n is not None]
-    versions = ", ".join(f"{name} {version(name)}" for name in _VERSIONS)
     held, span = content["held_out"], model.reward_range
     return facts(
         {
@@ -387,7 +418,11 @@ def _configuration(model: LatentModel, content: dict[str, Any]) -> Html:
             if span
             else "no rewards",
             **{f"fitted with {name}": value for name, value in model.settings.items()},
-            "page written by": f"romdp {__version__}, Python {platform.python_version()}, "
-            f"{versions}",
+            "page written by": _writer(),
         }
     )
+
+
+def _writer() -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in _VERSIONS)
+    return f"romdp {__version__}, Python {platform.python_version()}, {versions}"

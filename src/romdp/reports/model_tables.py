@@ -1,5 +1,6 @@
 """The tables of a model's page: the hidden states, and what every action pays in them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,20 @@ _MOST_STATES, _MOST_ACTIONS = 200, 24
 _TYPICAL = _AHEAD = 3  # names and next states per row
 
 
-def state_table(model: LatentModel, content: dict[str, Any], compared: Comparison) -> Html:
-    """Make the table of hidden states, the most visited first."""
+def state_table(
+    model: LatentModel, content: dict[str, Any], compared: Comparison, looks: Sequence[Html] = ()
+) -> Html:
+    """Make the table of hidden states, the most visited first.
+
+    ``looks`` shows what each state looks like, if it has no names.
+    """
     rewarded = model.reward_range is not None
-    named = model.decoder is None  # vectors have no names
+    named = model.named  # vectors have no names
     headings = ["state", "share", *(["observations", "typical"] if named else [])]
-    headings += ["best action", "sure", "pays"] if rewarded else []
-    headings += ["leads to", "share then"] if rewarded else ["leads to"]
+    headings += ["codes", "typical"] if looks else []
+    planned = model.plan is not None
+    headings += ["best action", "value" if planned else "sure", "pays"] if rewarded else []
+    headings += ["leads to", "share then"] if rewarded and not planned else ["leads to"]
     logged = logged_moves(model)
     rows = []
     shown = [int(s) for s in np.argsort(-model.share, kind="stable")[:_MOST_STATES]]
@@ -29,14 +37,19 @@ def state_table(model: LatentModel, content: dict[str, Any], compared: Compariso
             element("bdi", one_line(name, 28), title=name[:300])
             for name in state["typical"][:_TYPICAL]
         ]
-        row = [go(s), f"{state['share']:.1%}"]
+        row: list[object] = [go(s), f"{state['share']:.1%}"]
         if named:
             row += [state["n_observations"], element("div", *typical, class_="names")]
+        if looks:
+            row += [state["n_observations"], looks[s]]
         if rewarded:
             best = state["actions"][model.policy[s]]
             future = compared.future[s]
-            row += [_best(state, best), sureness(compared.sure[s]), best["reward"]]
-            row += [_leads(best["leads_to"]), "-" if np.isnan(future) else f"{future:.1%}"]
+            row.append(_best(state, best))
+            row.append(float(model.values[s]) if planned else sureness(compared.sure[s]))
+            row.append(best["reward"])
+            row.append(_leads(best["leads_to"]))
+            row += [] if planned else ["-" if np.isnan(future) else f"{future:.1%}"]
         else:
             row.append(_leads(logged[s]))
         rows.append(row)

@@ -93,6 +93,25 @@ def portrait_section(model: LatentModel) -> Html:
     )
 
 
+def looks_of(model: LatentModel) -> tuple[list[Html], str]:
+    """Show a typical vector of each state of a model of a run, and say what bars mean."""
+    if model.named or model.encoder is None:
+        return [], ""
+    codes = [
+        int(np.argmax(np.where(model.partition.labels == state, model.visits, -1)))
+        for state in range(model.n_states)
+    ]
+    found = {code: model.encoder.example(code) for code in codes}
+    vectors = {code: vector.astype(float) for code, vector in found.items() if vector is not None}
+    names = {code: element("span", model.encoder.name(code)) for code in codes}
+    if not vectors:
+        return [names[code] for code in codes], ""
+    every = np.array(list(vectors.values()))
+    show = drawing(float(every.min()), float(every.max()), every.mean(axis=0), every.std(axis=0))
+    drawn = names | {code: show(vector) for code, vector in vectors.items()}
+    return [drawn[code] for code in codes], "" if is_picture(every.shape[1]) else f" {BARS}"
+
+
 def drawing(
     low: float, high: float, center: Floats, spread: Floats, names: Sequence[str] = ()
 ) -> Callable[[Floats], Html]:

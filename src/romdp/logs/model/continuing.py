@@ -10,8 +10,9 @@ from romdp.agents.agent import Agent
 from romdp.agents.planners import Planner, Posterior
 from romdp.agents.stopping import Doubling
 from romdp.clustering.clusterer import Known
-from romdp.core.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 from romdp.planning import Plan
 
 if TYPE_CHECKING:
@@ -54,5 +55,14 @@ class Informed:
 
 def agent_of(model: "LatentModel") -> Agent:
     """Make the agent: the grouping of the model, posterior sampling, its counts to begin with."""
+    labels = model.partition.labels
+    if model.encoder is not None:
+        if model.encoder.learns:
+            raise MisuseError(
+                "codes of vectors are learned while an agent plays: to go on, save the Online "
+                "itself, or play more steps"
+            )
+        labels = np.append(labels, np.full(model.encoder.size - len(labels), -1))
     planner = Informed(Posterior(), model.counts)
-    return Agent(Known(model.partition), planner, Doubling.frequent(), name="lc-psrl-from-logs")
+    groups = Known(Partition(labels))
+    return Agent(groups, planner, Doubling.frequent(), name="lc-psrl-from-logs")

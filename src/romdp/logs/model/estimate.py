@@ -26,8 +26,10 @@ class Estimate(NamedTuple):
     gains: Floats  # of the policy, from every state
 
 
-def estimate(counts: Counts) -> Estimate:
+def estimate(counts: Counts, plan: Ints | None = None) -> Estimate:
     """Estimate the MDP between groups; rewards are in [0, 1].
+
+    The policy is ``plan``, or by default the one that is best on average.
 
     The end of an episode leads to where episodes begin, and so does a pair that was tried without
     anybody seeing where it led. A pair that was never tried is entered as the worst that could be:
@@ -43,8 +45,9 @@ def estimate(counts: Counts) -> Estimate:
     never[never.all(axis=1)] = False  # nobody ever acted there: an end, then a restart
     laws[never] = np.eye(n_states)[np.nonzero(never)[0]]
     rewards = np.clip(counts.reward_means, 0.0, 1.0)
-    solution = policy_iteration(laws, np.where(never, -1.0, rewards))
-    policy = solution.policy
+    policy = plan
+    if policy is None:
+        policy = policy_iteration(laws, np.where(never, -1.0, rewards)).policy
     states = np.arange(n_states)
     gains = gain_and_bias(laws[states, policy], rewards[states, policy])[0]
     return Estimate(MDP(laws, rewards), freeze(policy), freeze(gains))

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
-from romdp.core.formats import Format, exact, fact, index, part, real, whole
+from romdp.core.formats import Format, exact, fact, index, optional, part, real, whole
 from romdp.core.storage import OLD, check_output, delete_leftovers, locked, read_kind
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.encoding.decoder import StateDecoder
+from romdp.encoding.observations import encoder_from
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import Safety
 
@@ -47,6 +48,9 @@ FORMAT = Format(
     certainty=real("observations", 0, 1, finite=False),
     counts=part(Counts.from_arrays),
     decoder=part(),
+    space=fact(),
+    codes=part(),
+    plan=optional(index("states", of="actions")),
     observation_names=exact(np.uint8, "*"),
     action_names=exact(np.uint8, "*"),
     **{name: fact(_KINDS[name]) for name in _FACTS},
@@ -64,6 +68,8 @@ def save_model(model: LatentModel, path: str | os.PathLike[str]) -> None:
         **{field.name: getattr(model, field.name) for field in fields(model)},
         "safety": model.judged,
         "labels": model.partition.labels,
+        "space": None if model.encoder is None else model.encoder.to_dict(),
+        "codes": model.encoder,
         "observation_names": _pack_names(model.observation_names),
         "action_names": _pack_names(model.action_names),
     }
@@ -151,15 +157,28 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
         sizes = len(labels), *policy.shape, policy.shape[1]
         if (len(names), *found["counts"].visits.shape, len(actions)) != sizes:
             raise ValueError("its parts are of different sizes")
+        found["encoder"] = _encoder(found.pop("space"), found.pop("codes"), len(labels))
         found["decoder"] = _decoder(found["decoder"], features, folder)
         for array in (policy, *(found[name] for name in _FROZEN)):
             freeze(array)
+        if found["plan"] is not None:
+            freeze(found["plan"])
         partition = Partition(labels)
         return LatentModel(
             partition=partition, observation_names=names, action_names=actions, **found
         )
 
     return FORMAT.load(folder / FILE, build)
+
+
+def _encoder(space: Any, codes: dict[str, NDArray[Any]] | None, size: int) -> Any:
+    if space is None:
+        return None
+    encoder = encoder_from(space, "observation")
+    encoder.restore(codes or {})
+    if encoder.size < size:
+        raise ValueError("it knows more observations than there are")
+    return encoder
 
 
 def _decoder(

@@ -1,4 +1,4 @@
-"""`LatentModel`: the few hidden states behind the observations of a log, and what to do in them."""
+"""`LatentModel`: the few hidden states behind what was seen, and what to do in them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
-from romdp.core.text import one_line
+from romdp.core.text import count, one_line
 from romdp.core.validation import choice, freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.vectors import are_vectors
 from romdp.encoding.decoder import StateDecoder
+from romdp.encoding.observations import ObservationEncoder
 from romdp.exact.mdp import MDP
 from romdp.logs.model.checks import Check, check_model
 from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
@@ -35,11 +36,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentModel:
-    """What was learned from a log: made by `romdp.fit`, read by `romdp.load_model`.
+    """What was learned from a log or in a run, as a small MDP between hidden states.
 
-    It never changes. States are numbered from 0; ``partition``, ``visits``, ``log_odds`` and
-    ``certainty`` have one entry for each of ``observation_names``, ``policy`` one for each state.
-    ``mdp`` has rewards scaled to [0, 1]; gains are in the reward's own units.
+    `romdp.fit` returns one, a run leaves one behind (``run.model``, ``online.model``), and
+    `romdp.load_model` reads one. It never changes. States are numbered from 0; ``partition``,
+    ``visits``, ``log_odds`` and ``certainty`` have one entry for each of ``observation_names``,
+    ``policy`` one for each state. ``mdp`` has rewards scaled to [0, 1]; gains are in the reward's
+    own units.
 
     Attributes
     ----------
@@ -77,6 +80,11 @@ class LatentModel:
         states.
     objective : str or float
         What ``safe_policy`` and ``value_lower`` are about: "average", "episodic" or a discount.
+    encoder : ObservationEncoder or None
+        In a model of a run: from the environment's own observations to their numbers. None:
+        observations are names, or vectors for the ``decoder``.
+    plan : ndarray of int64, or None
+        The action in every state, where somebody planned already.
     safety : Safety, or a function that returns it, or None
         Where ``safe_policy`` and ``value_lower`` come from; use those. None: they are worked out
         from the counts of the hidden states.
@@ -102,6 +110,21 @@ class LatentModel:
     decoder: StateDecoder | None = None
     objective: str | float = "average"
     safety: Safety | Callable[[], Safety] | None = None
+    encoder: ObservationEncoder | None = None
+    plan: Ints | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether observations have names; vectors have codes only."""
+        return self.decoder is None and not (self.encoder is not None and self.encoder.learns)
+
+    @property
+    def shown(self) -> str:
+        """What was seen, in words: so many observations, or vectors of so many numbers."""
+        if self.named:
+            return f"{self.n_observations:,} observations"
+        encoding: Any = self.encoder if self.decoder is None else self.decoder.encoding
+        return f"vectors of {count(encoding.n_features, 'number')}"
 
     @property
     def n_states(self) -> int:
@@ -125,7 +148,7 @@ class LatentModel:
 
     @cached_property
     def _estimate(self) -> Estimate:
-        return estimate(self.counts)
+        return estimate(self.counts, self.plan)
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -144,7 +167,8 @@ class LatentModel:
         """The number of the best action in every hidden state, among those that were tried.
 
         It maximises the average reward in ``mdp`` and is greedy: an action that was tried once and
-        seemed the best is the best. `act` follows ``safe_policy``.
+        seemed the best is the best. `act` follows ``safe_policy``. In a model of a run it is the
+        plan of ``run.policy`` (at the start of an episode, if that matters).
         """
         return self._estimate.policy
 
@@ -294,7 +318,7 @@ class LatentModel:
     @property
     def _scale(self) -> tuple[float, float]:
         low, high = self.reward_range or (0.0, 1.0)
-        return low, high - low if high > low else 1.0
+        return low, high - low
 
     def in_units(self, value: float) -> float:
         """Turn a reward or gain of ``mdp`` into the units of the log."""
@@ -305,7 +329,7 @@ class LatentModel:
     def _numbers(self) -> dict[Any, int]:
         return {name: i for i, name in enumerate(self.observation_names)}
 
-    def predict(self, observations: Any, unknown: str = "mark") -> Any:
+    def predict(self, observations: Any, unknown: str = "mark", step: Any = 0) -> Any:
         """Return the hidden state of each observation, given by name.
 
         Parameters
@@ -313,32 +337,43 @@ class LatentModel:
         observations
             A name, or a sequence, array or column of names; where names lie in several columns, a
             tuple for each. If the model was learned from vectors: vectors, shape (n, d), or a
-            single one. Or a data frame that has the log's columns.
+            single one. Or a data frame that has the log's columns. For a model of a run:
+            observations of the environment, one or a batch.
         unknown
             What to do with names that the log does not have, or has without a state:
             ``"mark"`` gives them the state -1, ``"error"`` raises.
+        step
+            In a model of a run: how many steps of the episode are over, one number or one for each
+            observation. It matters where vectors do not show it; see `Policy.depends_on_step`.
 
         Returns
         -------
         int or ndarray of int64
         """
-        names, single = self._names(observations)
-        states = self.states_of(names, unknown)
+        numbers, single = self.find(observations, step)
+        states = self._states(numbers, observations, single, unknown)
         return int(states[0]) if single else states
 
-    def states_of(self, names: Sequence[Any], unknown: str = "mark") -> Ints:
+    def states_of(self, names: Sequence[Any]) -> Ints:
         """Return the hidden state of each name of ``observation_names``.
 
         This is `predict`, except where the model was learned from vectors: names are then what
         ``decoder`` calls its states.
         """
-        choice(unknown, "unknown", ("mark", "error"))
         numbers = np.array([self._numbers.get(name, -1) for name in names], np.int64)
+        states: Ints = np.append(self.partition.labels, -1)[numbers]
+        return states
+
+    def _states(self, numbers: Ints, observations: Any, single: bool, unknown: str) -> Ints:
+        """Return the hidden states of numbers that were found."""
+        choice(unknown, "unknown", ("mark", "error"))
         states: Ints = np.append(self.partition.labels, -1)[numbers]
         if unknown == "error" and (states < 0).any():
             at = int(np.argmax(states < 0))
+            shown = observations if single else list(observations)[at]
+            shown = shown.item() if isinstance(shown, np.generic) else shown
             raise InvalidInputError(
-                f"observations[{at}] is {names[at]!r}, which the log does not have, so its hidden "
+                f"observations[{at}] is {shown!r}, which the log does not have, so its hidden "
                 'state is unknown; pass unknown="mark" to get -1 for such'
             )
         return states
@@ -350,13 +385,12 @@ class LatentModel:
         share the rest as often as the log visited them. So does everything for a name that the
         log does not have.
         """
-        names, single = self._names(observations)
-        numbers = np.array([self._numbers.get(name, -1) for name in names], np.int64)
+        numbers, single = self.find(observations)
         states = np.append(self.partition.labels, -1)[numbers]
         sure = np.append(np.nan_to_num(self.certainty, nan=1.0), 0.0)[numbers]
         if self.decoder is not None:
             shown = _log_columns(observations, self.columns.get("observation"))
-            sure = self.decoder.certainty([shown] if single else shown) if len(names) else sure
+            sure = self.decoder.certainty([shown] if single else shown) if len(numbers) else sure
         known = np.flatnonzero(states >= 0)
         found = np.tile(self.share, (len(states), 1))
         found[known, states[known]] = 0.0
@@ -384,8 +418,8 @@ class LatentModel:
         -------
         The action's name, or an array of names (of int64 if all are whole numbers, else of object).
         """
-        names, single = self._names(observations)
-        states = self.states_of(names, unknown)
+        numbers, single = self.find(observations)
+        states = self._states(numbers, observations, single, unknown)
         if seed is None:
             actions = self.safe_policy.argmax(axis=1)[states]
         else:
@@ -400,6 +434,17 @@ class LatentModel:
         if chosen and all(type(name) is int for name in chosen):
             answer = np.array(chosen, np.int64)
         return answer[0] if single else answer
+
+    def find(self, observations: Any, step: Any = 0) -> tuple[Ints, bool]:
+        """Return the numbers of observations, -1 for unknown ones, and whether it is a single one.
+
+        The number is the place in ``observation_names``; the arguments are as for `predict`.
+        """
+        if self.encoder is None:
+            names, single = self._names(observations)
+            return np.array([self._numbers.get(name, -1) for name in names], np.int64), single
+        numbers, single = self.encoder.find_all(observations, step)
+        return np.where(numbers < self.n_observations, numbers, -1), single
 
     def _names(self, observations: Any) -> tuple[Sequence[Any], bool]:
         """Return names of observations, and whether it is a single one.

@@ -35,11 +35,8 @@ def html(model: "LatentModel") -> str:
 
 
 def _title(model: "LatentModel") -> str:
-    seen = f"{model.n_observations:,} observations"
-    if model.decoder is not None:
-        seen = f"vectors of {count(model.decoder.encoding.n_features, 'number')}"
     return (
-        f"{count(model.n_states, 'hidden state')} behind {seen} "
+        f"{count(model.n_states, 'hidden state')} behind {model.shown} "
         f"({model.n_rows:,} rows, {count(model.n_episodes, 'episode')}, "
         f"{count(model.n_actions, 'action')}), "
         f"found by {model.method}"
@@ -60,7 +57,7 @@ def _order(model: "LatentModel") -> list[int]:
 
 
 def _state_rows(model: "LatentModel") -> list[list[str]]:
-    names = ["observations", "typical"] if model.decoder is None else []  # a vector has no name
+    names = ["observations", "typical"] if model.named else []  # a vector has no name
     rows = [["state", "share", *names, "best action", "pays", "leads to"]]
     states = np.arange(model.n_states)
     laws = model.mdp.transition[states, model.policy]
@@ -71,7 +68,7 @@ def _state_rows(model: "LatentModel") -> list[list[str]]:
             [
                 str(s),
                 f"{model.share[s]:.1%}",
-                *([] if model.decoder is not None else _members(model, s)),
+                *([] if not model.named else _members(model, s)),
                 one_line(model.action_names[best], _NAME),
                 f"{model.rewards[s, best]:.4g}" if model.reward_range else "-",
                 ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),

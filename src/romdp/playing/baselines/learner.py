@@ -85,6 +85,10 @@ class Learner(ABC):
     def best_plan(self) -> Plan:
         """Return what is best by what was learned."""
 
+    def group_counts(self) -> None:
+        """Return nothing: it counts nothing."""
+        return
+
     def recount(self, seen: Trajectory | None) -> None:
         """Forget all and learn from what is passed: observations mean something else now."""
         step = self.step

@@ -126,7 +126,7 @@
     return [make("div", { className: "row" }, make("h3", {}, `${number(state.size)} observation${state.size === 1 ? "" : "s"}`), box), list];
   };
   const summary = (state) => {
-    const words = [`${percent(state.share)} of the log's steps`];
+    const words = [`${percent(state.share)} of all steps`];
     if (state.future !== null) words.push(`${percent(state.future)} if the best policy is followed`);
     const advice = [];
     if (data.rewarded) {
@@ -183,7 +183,7 @@
 
   const names = data.actions.map((text, a) => [a, `always: ${text}`]);
   const menu = choice("moves under", [
-    ...(data.rewarded ? [["best", "the best policy"]] : []), ["logged", "the policy of the log"],
+    ...(data.rewarded ? [["best", "the best policy"]] : []), ["logged", data.logged],
     ...(names.length > 1 ? names : []),
   ], (value) => {
     view.moves = value;

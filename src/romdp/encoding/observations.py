@@ -2,9 +2,9 @@
 
 An agent sees codes only. There are four encoders: `Numbers` for observations that are numbers
 already, `Numbering` for the elements of a finite Gymnasium space,
-`romdp.playing.vector_encoder.VectorEncoder` for vectors and pictures, and `Names` for anything else
+`romdp.encoding.vector_codes.VectorCodes` for vectors and pictures, and `Names` for anything else
 that can be told apart, in the order in which it first appears. `Numbers` and `Numbering` also turn
-an action's number into an action again.
+an action's number into an action again. Each takes one observation, or a batch with one axis more.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Stored
-from romdp.core.validation import whole_number
+from romdp.core.text import plain
+from romdp.core.validation import whole_array, whole_number
 from romdp.data.vocabulary import Vocabulary
+
+Ints = NDArray[np.int64]
 
 _MOST = 2**31  # elements that a space may have and still be numbered
 _MANY = 2**20  # elements from which only those that occur are numbered
@@ -61,13 +64,20 @@ class ObservationEncoder(Protocol):
         """Return the code of what is seen now, which may be a new one."""
         return self.code(self.read(observation), age)
 
-    def find(self, observation: Any, age: int = 0) -> int:
-        """Return the code, -1 for what has none; nothing is learned by asking."""
-        return self.encode(observation)
+    def find_all(self, observations: Any, ages: Any = 0) -> tuple[Ints, bool]:
+        """Return the codes of a batch, or of a single observation, and whether it is a single one.
+
+        What has no code has -1; nothing is learned by asking. ``ages`` is one for all, or one each.
+        """
+        ...
 
     def name(self, code: int) -> str:
         """Return what has a code, as text for people."""
         ...
+
+    def plain_name(self, code: int) -> Any:
+        """Return what a table calls it: a number or a text."""
+        return self.name(code)
 
     def example(self, code: int) -> NDArray[Any] | None:
         """Return a vector with a code, to be looked at; None where the name says it all."""
@@ -121,13 +131,23 @@ class Numbers(ObservationEncoder):
         """Return the number."""
         return int(seen)
 
-    def decode(self, number: int) -> int:
-        """Return the number."""
+    def find_all(self, observations: Any, ages: Any = 0) -> tuple[Ints, bool]:
+        """Return the numbers."""
+        if _axes(observations) == 0:
+            return np.array([self.read(observations)]), True
+        return whole_array(observations, f"{self.what}s", ("n",), 0, self.size - 1), False
+
+    def decode(self, number: Any) -> Any:
+        """Return the number, or the array of them."""
         return number
 
     def name(self, code: int) -> str:
         """Return the number as text."""
         return str(code)
+
+    def plain_name(self, code: int) -> int:
+        """Return the number."""
+        return code
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -141,10 +161,13 @@ class Names(ObservationEncoder):
     ----------
     vocabulary
         What was met so far; its capacity is the number of codes.
+    n_axes
+        How many axes an observation has that is an array; a batch has one more.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, n_axes: int = 0) -> None:
         self.vocabulary = vocabulary
+        self.n_axes = whole_number(n_axes, "n_axes", 0)
         self.size = whole_number(vocabulary.capacity, "capacity of the vocabulary", 1)
 
     def read(self, observation: Any) -> Any:
@@ -155,18 +178,26 @@ class Names(ObservationEncoder):
         """Return the number of an observation; a new one gets the next."""
         return self.vocabulary.encode(seen)
 
-    def find(self, observation: Any, age: int = 0) -> int:
-        """Return the number of an observation, -1 if it was never met."""
-        return self.vocabulary.encode(observation, grow=False)
+    def find_all(self, observations: Any, ages: Any = 0) -> tuple[Ints, bool]:
+        """Return the numbers, -1 for what was never met."""
+        several = isinstance(observations, list | np.ndarray)
+        single = not several or _axes(observations) <= self.n_axes
+        each = [observations] if single else observations
+        codes = [self.vocabulary.encode(name, grow=False) for name in each]
+        return np.array(codes, np.int64), single
 
     def name(self, code: int) -> str:
         """Return the beginning of an observation."""
         text = str(self.vocabulary.decode(code))
         return text if len(text) <= _LONG_NAME else f"{text[:_LONG_NAME]}..."
 
+    def plain_name(self, code: int) -> str:
+        """Return an observation as text."""
+        return str(self.vocabulary.decode(code))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; names that JSON cannot hold are refused."""
-        return {"names": self.vocabulary.to_dict()}
+        return {"names": self.vocabulary.to_dict(), "axes": self.n_axes}
 
 
 def encoder_for(space: Any) -> ObservationEncoder:
@@ -176,8 +207,8 @@ def encoder_for(space: Any) -> ObservationEncoder:
     ----------
     space
         How many numbers there are, or a Gymnasium space. A finite space is numbered; vectors,
-        pictures, and what Gymnasium flattens to one are learned (see `VectorEncoder`); in
-        any other one, each different observation is a name.
+        pictures, and what Gymnasium flattens to one have codes that are learned (see
+        `romdp.encoding.vector_codes`); in any other one, each different observation is a name.
 
     Examples
     --------
@@ -190,10 +221,11 @@ def encoder_for(space: Any) -> ObservationEncoder:
         return Numbering(space, "observation")
     boxed = any(isinstance(part, spaces.Box) for part in _parts(space))
     if boxed and isinstance(_flat(space), spaces.Box):
-        from romdp.playing.vector_encoder import VectorEncoder
+        from romdp.encoding.vector_codes import VectorCodes
 
-        return VectorEncoder(space)
-    return Names(Vocabulary(_CAPACITY if size is None else min(size, _CAPACITY)))
+        return VectorCodes(space)
+    vocabulary = Vocabulary(_CAPACITY if size is None else min(size, _CAPACITY))
+    return Names(vocabulary, len(space.shape or ()))
 
 
 def actions_for(space: Any) -> "Numbers | Numbering":
@@ -219,20 +251,21 @@ def count(space: Any) -> int | None:
     if isinstance(space, spaces.MultiDiscrete):
         return prod(int(n) for n in space.nvec.ravel())
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        sizes = [count(part) for part in _children(space)]
+        sizes = [count(part) for _, part in _items(space)]
         return prod(size for size in sizes if size is not None) if None not in sizes else None
     return None
 
 
-def _children(space: Any) -> list[Any]:
+def _items(space: Any) -> list[tuple[Any, Any]]:
+    """Return the parts of a space with their keys; a space without parts has none."""
     if isinstance(space, spaces.Dict):
-        return list(space.spaces.values())
-    return list(space.spaces) if isinstance(space, spaces.Tuple) else []
+        return list(space.spaces.items())
+    return list(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else []
 
 
 def _parts(space: Any) -> list[Any]:
-    children = _children(space)
-    return [leaf for child in children for leaf in _parts(child)] if children else [space]
+    children = _items(space)
+    return [leaf for _, child in children for leaf in _parts(child)] if children else [space]
 
 
 def _flat(space: Any) -> Any:
@@ -250,14 +283,14 @@ def encoder_from(content: Any, what: str) -> Any:
     match content:
         case {"numbers": int(size)} if len(content) == 1:
             return Numbers(size, what)
-        case {"names": dict(names)} if len(content) == 1 and what == "observation":
-            return Names(Vocabulary.from_dict(names))
+        case {"names": dict(names), "axes": axes} if len(content) == 2 and what == "observation":
+            return Names(Vocabulary.from_dict(names), axes)
         case {"space": space} if len(content) == 1:
             return Numbering(space_from(space), what)
         case {"vectors": space} if len(content) == 1 and what == "observation":
-            from romdp.playing.vector_encoder import VectorEncoder
+            from romdp.encoding.vector_codes import VectorCodes
 
-            return VectorEncoder(space_from(space))
+            return VectorCodes(space_from(space))
     raise InvalidInputError(f"this is no encoder of an {what}: {str(content)[:60]}")
 
 
@@ -328,8 +361,8 @@ class Numbering(ObservationEncoder):
     def __init__(self, space: Any, what: str) -> None:
         self.space, self.what = space, what
         self.size: int
-        self._encode: Callable[[Any], int]
-        self._decode: Callable[[int], Any]
+        self._encode: Callable[[Any], Any]  # an element, or as many as there are in a batch
+        self._decode: Callable[[Any], Any]
         if isinstance(space, spaces.Discrete):
             self.size = int(space.n)
             first = int(space.start)
@@ -358,66 +391,168 @@ class Numbering(ObservationEncoder):
         shape = tuple(int(n) for n in lengths.ravel())
         self.size = prod(shape)
 
-        def encode(element: Any) -> int:
-            given = np.asarray(element)
-            whole = given.astype(np.int64)
-            if given.shape != lengths.shape or (whole != given).any():
-                raise ValueError(f"{element!r} has another shape, or is not whole")
-            return int(np.ravel_multi_index(tuple((whole - start).ravel()), shape))
+        def encode(element: Any) -> Any:
+            whole = _whole(np.asarray(element))
+            if whole.shape[whole.ndim - lengths.ndim :] != lengths.shape:
+                raise ValueError(f"{element!r} has another shape")
+            index = (whole - start).reshape(*whole.shape[: whole.ndim - lengths.ndim], -1)
+            return np.ravel_multi_index(tuple(np.moveaxis(index, -1, 0)), shape)
 
-        def decode(number: int) -> Any:
-            index = np.array(np.unravel_index(number, shape)).reshape(lengths.shape)
-            return (index + start).astype(space.dtype)
+        def decode(number: Any) -> Any:
+            index = np.stack(np.unravel_index(number, shape), axis=-1)
+            return (index.reshape(*np.shape(number), *lengths.shape) + start).astype(space.dtype)
 
         self._encode, self._decode = encode, decode
 
     def _set_parts(self, space: Any) -> None:
-        keyed = isinstance(space, spaces.Dict)
-        keys = list(space.spaces) if keyed else list(range(len(space.spaces)))
-        parts = [Numbering(space.spaces[key], self.what) for key in keys]
+        keys = [key for key, _ in _items(space)]
+        parts = [Numbering(part, self.what) for _, part in _items(space)]
         shape = tuple(part.size for part in parts)
         self.size = prod(shape)
 
-        def encode(element: Any) -> int:
-            index = [part.encode(element[key]) for key, part in zip(keys, parts, strict=True)]
-            return int(np.ravel_multi_index(tuple(index), shape))
+        def encode(element: Any) -> Any:
+            index = [part._inside(element[key]) for key, part in zip(keys, parts, strict=True)]
+            return np.ravel_multi_index(tuple(index), shape)
 
-        def decode(number: int) -> Any:
+        def decode(number: Any) -> Any:
             index = np.unravel_index(number, shape)
-            elements = [part.decode(int(i)) for part, i in zip(parts, index, strict=True)]
-            return dict(zip(keys, elements, strict=True)) if keyed else tuple(elements)
+            elements = [part.decode(i) for part, i in zip(parts, index, strict=True)]
+            return _composed(space, dict(zip(keys, elements, strict=True)))
 
         self._encode, self._decode = encode, decode
+
+    def _inside(self, elements: Any) -> Any:
+        """Return numbers; elements that have none are a `ValueError` or the like."""
+        found = self._encode(elements)
+        if np.any((found < 0) | (found >= self.size)):
+            raise ValueError(f"{elements!r} is outside")
+        return found
 
     def read(self, observation: Any) -> int:
         """Return the number of an element; one outside the space is refused."""
         try:
             number = self._encode(observation)
+            if not np.ndim(number) and 0 <= number < self.size:
+                return int(number)
         except (TypeError, ValueError, KeyError, IndexError):
-            number = -1
-        if not 0 <= number < self.size:
-            raise InvalidInputError(f"{self.what} {observation!r} is not in {self.space}")
-        return number
+            pass
+        raise InvalidInputError(f"{self.what} {observation!r} is not in {self.space}")
 
     def code(self, seen: Any, age: int = 0) -> int:
         """Return the number."""
         return int(seen)
 
-    def decode(self, number: int) -> Any:
-        """Return the element of a number."""
+    def find_all(self, observations: Any, ages: Any = 0) -> tuple[Ints, bool]:
+        """Return the numbers of elements."""
+        if not is_batch(self.space, observations):
+            return np.array([self.read(observations)]), True
+        try:
+            codes = np.asarray(self._inside(stacked(self.space, observations)), np.int64)
+        except (TypeError, ValueError, KeyError, IndexError):
+            codes = np.zeros((0, 0), np.int64)
+        if codes.ndim != 1:
+            raise InvalidInputError(f"not all of these {self.what}s are in {self.space}")
+        return codes, False
+
+    def decode(self, number: Any) -> Any:
+        """Return the element of a number, or a batch of those of several numbers."""
         return self._decode(number)
 
     def name(self, code: int) -> str:
         """Return the element that has a code, as text."""
-        return str(self.decode(code))
+        return str(plain(self.decode(code)))
+
+    def plain_name(self, code: int) -> Any:
+        """Return a number as such, and all else as text."""
+        return (
+            int(self.decode(code)) if isinstance(self.space, spaces.Discrete) else self.name(code)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return {"space": space_to_json(self.space)}
 
 
-def _whole(element: Any) -> int:
-    number = int(element)
-    if number != element:
-        raise ValueError(f"{element!r} is not a whole number")
-    return number
+def _whole(element: Any) -> Any:
+    """Return a whole number, or an array of them."""
+    if not np.ndim(element):
+        number = int(element)
+        if number != element:
+            raise ValueError(f"{element!r} is not a whole number")
+        return number
+    given = np.asarray(element)
+    with np.errstate(invalid="ignore"):  # what is no number is refused below
+        whole = given.astype(np.int64)
+    if (whole != given).any():
+        raise ValueError("some numbers are not whole")
+    return whole
+
+
+def is_batch(space: Any, given: Any) -> bool:
+    """Say whether there is one axis more than a single element of a space has.
+
+    A batch of dictionaries is a dictionary of batches, as Gymnasium has it, or a list of them.
+
+    Examples
+    --------
+    >>> is_batch(spaces.Discrete(3), 2), is_batch(spaces.Discrete(3), [2, 2])
+    (False, True)
+    """
+    if parts := _items(space):
+        if isinstance(given, list | np.ndarray):
+            return True
+        try:
+            return any(is_batch(part, given[key]) for key, part in parts)
+        except (KeyError, IndexError, TypeError):
+            return False
+    return _axes(given) > len(space.shape)
+
+
+def _axes(given: Any) -> int:
+    try:
+        return np.ndim(given)
+    except ValueError:  # rows of different lengths: whoever reads them says so
+        return 0
+
+
+def stacked(space: Any, given: Any) -> Any:
+    """Return a batch of elements as Gymnasium has it, also from a list of them."""
+    if not (parts := _items(space)):
+        return np.asarray(given)
+    several = isinstance(given, list | np.ndarray)
+    found = {
+        key: stacked(part, [element[key] for element in given] if several else given[key])
+        for key, part in parts
+    }
+    return _composed(space, found)
+
+
+def _composed(space: Any, parts: dict[Any, Any]) -> Any:
+    return parts if isinstance(space, spaces.Dict) else tuple(parts.values())
+
+
+def length(space: Any, batch: Any) -> int:
+    """Return how many elements a batch has."""
+    while parts := _items(space):
+        key, space = parts[0]
+        batch = batch[key]
+    return len(batch)
+
+
+def flattened(space: Any, given: Any, n: int) -> NDArray[Any]:
+    """Return ``n`` elements of a space as rows, each as Gymnasium flattens it."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        children = (
+            space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        )
+        return np.concatenate([flattened(part, given[key], n) for key, part in children], axis=1)
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        one = isinstance(space, spaces.Discrete)
+        sizes = np.ravel(space.n if one else space.nvec)  # type: ignore[union-attr]
+        at = _whole(np.asarray(given).reshape(n, -1)) - np.ravel(space.start)
+        if at.shape[1] != len(sizes) or (at < 0).any() or (at >= sizes).any():
+            raise ValueError(f"{given!r} is not in {space}")
+        rows = np.zeros((n, sizes.sum()), space.dtype)
+        rows[np.arange(n)[:, None], at + np.cumsum(sizes) - sizes] = 1
+        return rows
+    return np.asarray(given).reshape(n, -1)

@@ -1,74 +1,16 @@
-"""The page of a run in an environment: its learning curve, its groups and its policy."""
-
-import os
-from pathlib import Path
+"""How a run went, for its page: its learning curve, and its groups as they were found."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.text import count, number
-from romdp.exact.objectives import AVERAGE
 from romdp.playing.episodes import learning_curve
-from romdp.playing.policy import Policy
 from romdp.playing.run import Run
-from romdp.reports.portraits import BARS, drawing, is_picture
-from romdp.reports.shell import (
-    Html,
-    asset,
-    document,
-    element,
-    facts,
-    section,
-    table,
-    tiles,
-    write_page,
-)
+from romdp.reports.shell import Html, element, section
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 820, 300, 70, 40  # of a picture, and its margins
-_MOST_GROUPS = 200
 _MOST_DOTS = 3000
-
-
-def write_play_page(run: Run, environment: str, path: str | os.PathLike[str]) -> Path:
-    """Write the page of a run in a Gymnasium environment.
-
-    Parameters
-    ----------
-    run
-        What `romdp.play` returned.
-    environment
-        What the page calls the environment.
-    path
-        The file to write. It needs no network, no other file and no package for drawing.
-    """
-    steps = int(run.steps[-1])
-    return write_page(
-        Path(path),
-        document(
-            f"{run.agent} in {environment}",
-            _tiles(run),
-            _curve(run),
-            _groups(run),
-            _policy(run),
-            section(
-                "configuration",
-                "What was done",
-                facts(
-                    {
-                        "environment": environment,
-                        "agent": run.agent,
-                        "objective": objective_of(run),
-                        "steps": f"{steps:,}",
-                        "seed": run.seed,
-                    }
-                ),
-            ),
-            subtitle=f"{steps:,} steps, {len(run.returns):,} finished episodes; "
-            f"objective: {objective_of(run)}.",
-            style=asset("model.css"),
-            plotly=False,
-        ),
-    )
+_YOUNG = 10  # the first tenth of a run does not set the axis
 
 
 def objective_of(run: Run) -> str:
@@ -79,27 +21,18 @@ def objective_of(run: Run) -> str:
     return f"{now}; afterwards {run.objective}"
 
 
-def _of_vectors(run: Run) -> bool:
-    """Say whether what has a group is a code of vectors, not an observation."""
-    return run.policy is not None and run.policy.reads_vectors
-
-
-def _tiles(run: Run) -> Html:
-    alike = "vectors" if _of_vectors(run) else "observations"
-    found = [
-        ("groups", f"{run.partition.n_clusters:,}", f"of {alike} that behave alike"),
-        ("reward per step", number(run.reward[-1] / run.steps[-1]), "over the whole run"),
-    ]
-    if len(run.returns):
-        found.insert(
-            0, ("mean return", number(run.mean_return), "episodes in the last fifth of the steps")
-        )
+def run_tiles(run: Run) -> list[tuple[str, str, str]]:
+    """Say how well a run went: what each figure is, its value, and a line below it."""
+    found = [("reward per step", number(run.reward[-1] / run.steps[-1]), "over the whole run")]
     if not np.isnan(run.success_rate):
-        found.insert(1, ("success rate", f"{run.success_rate:.1%}", "of the same episodes"))
-    return tiles(found)
+        found.insert(0, ("success rate", f"{run.success_rate:.1%}", "of the same episodes"))
+    if len(run.returns):
+        more = "episodes in the last fifth of the steps"
+        found.insert(0, ("mean return", number(run.mean_return), more))
+    return found
 
 
-def _curve(run: Run) -> Html:
+def curve_section(run: Run) -> Html:
     """Draw the return of episodes against the step."""
     if not len(run.returns):
         curve = run.reward / run.steps
@@ -123,8 +56,14 @@ def _picture(
     dot_value: NDArray[np.float64] | None,
     label: str,
 ) -> Html:
-    """Draw a line, and dots behind it, as SVG; a few dots far out do not squeeze the line."""
-    values = curve if dot_value is None else np.append(curve, np.quantile(dot_value, [0.02, 0.98]))
+    """Draw a line, and dots behind it, as SVG.
+
+    Neither a few dots far out nor what came before anything was learned squeezes the line.
+    """
+    values = curve[len(curve) // _YOUNG :]
+    if dot_value is not None:
+        late = dot_value[len(dot_value) // _YOUNG :]
+        values = np.append(values, np.quantile(late, [0.02, 0.98]))
     low, high = float(values.min()), float(values.max())
     if high - low < 1e-12:
         low, high = low - 0.5, high + 0.5
@@ -178,7 +117,7 @@ def _round_values(low: float, high: float) -> list[float]:
     ]
 
 
-def _groups(run: Run) -> Html:
+def groups_section(run: Run) -> Html:
     """Draw the number of groups as they were found."""
     numbers = np.array([epoch for epoch, _ in run.groupings])
     counts = np.array([float(partition.n_clusters) for _, partition in run.groupings])
@@ -190,55 +129,10 @@ def _groups(run: Run) -> Html:
     picture = _picture(steps, np.repeat(counts, 2), None, None, "number of groups")
     placed = int((run.partition.labels >= 0).sum())
     what = count(placed, "observation")
-    if _of_vectors(run):
+    if run.policy is not None and run.policy.observations.learns:
         what = f"{count(placed, 'code')} of vectors"
     note = (
         f"The grouping changed {count(len(numbers) - 1, 'time')}. At the end: "
         f"{what} in {count(run.partition.n_clusters, 'group')}."
     )
     return section("groups", "The groups", picture, note=note)
-
-
-def _policy(run: Run) -> Html:
-    """List the groups with what to do in each."""
-    policy = run.policy
-    if policy is None:
-        return section("policy", "The policy", note="This agent has no table of actions.")
-    labels, sizes = run.partition.labels, run.partition.sizes
-    met = np.flatnonzero((labels >= 0) & ~np.isnan(policy.values))
-    groups, first = np.unique(labels[met], return_index=True)
-    order = np.argsort(-policy.values[met[first]], kind="stable")[:_MOST_GROUPS]
-    looks, bars = _looks(policy, met[first[order]])
-    rows = [
-        [
-            int(groups[i]),
-            int(sizes[groups[i]]),
-            str(policy.action_of(int(met[first[i]]))),
-            float(policy.values[met[first[i]]]),
-            element("span", looks.get(int(met[first[i]]), ""), policy.name_of(int(met[first[i]]))),
-        ]
-        for i in order
-    ]
-    some = "" if len(groups) <= _MOST_GROUPS else f" The best {_MOST_GROUPS} of {len(groups):,}."
-    meaning = f"what is expected from there on ({policy.objective})"
-    if policy.objective == str(AVERAGE):
-        meaning = "what it is worth to be there and not in the worst group (average)"
-    note = (
-        "What to do by the mean of what was learned, without exploring, the best group first. "
-        f"Values: {meaning}.{some}{bars}"
-    )
-    members = "codes" if policy.reads_vectors else "observations"
-    headings = ["group", members, "action", "value", "one of them"]
-    return section("policy", "The policy", table(headings, rows), note=note)
-
-
-def _looks(policy: Policy, codes: NDArray[np.int64]) -> tuple[dict[int, Html], str]:
-    """Draw a typical vector of each code, where there is one, and say what bars mean."""
-    found = {code: policy.example_of(code) for code in codes.tolist()}
-    vectors = {code: vector.astype(float) for code, vector in found.items() if vector is not None}
-    if not vectors:
-        return {}, ""
-    every = np.array(list(vectors.values()))
-    show = drawing(float(every.min()), float(every.max()), every.mean(axis=0), every.std(axis=0))
-    drawn = {code: show(vector) for code, vector in vectors.items()}
-    return drawn, "" if is_picture(every.shape[1]) else f" {BARS}"
