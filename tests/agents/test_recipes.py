@@ -48,7 +48,7 @@ def test_recipes_pass_on_every_argument():
         spaced, Optimism(sets, 0.1), Doubling(), name="lc-ucrl"
     )
     assert romdp.LCUCRL(delta=0.2).planner == Optimism(uniform, 0.2)
-    for agent in (romdp.LCUCRL(), romdp.SLUCRL(3), romdp.Oracle(LABELS)):
+    for agent in (romdp.LCUCRL(), romdp.Oracle(LABELS)):
         assert agent.stopping == Doubling(growth=1.25)  # the paper's rule goes with its sets
     assert romdp.LCPSRL(2.0, "normal", n_states=3, growth=1.44) == Agent(
         spaced, Posterior(2.0, "normal"), Doubling.frequent(), name="lc-psrl"
@@ -72,19 +72,23 @@ def test_sl_ucrl_is_made_of_the_parts_that_it_names():
         romdp.Overlap(3, sets, 1.0, 0.1),
     )
     assert romdp.SLUCRL(3, sets, 0.1, counting="paper", method="matrix") == Agent(
-        romdp.Chain(*parts), Optimism(sets, 0.1), Doubling(), "paper", name="sl-ucrl"
+        romdp.Spaced(romdp.Chain(*parts)), Optimism(sets, 0.1), Doubling(), "paper", name="sl-ucrl"
     )
     assert romdp.SLUCRL(3, sets, 0.1, method="matrix", homogeneity=False).clusterer == (
         romdp.Chain(*parts[1:])
     )
     assert romdp.SLUCRL(homogeneity=False).clusterer == romdp.Spectral()
     finer = romdp.SLUCRL(resolution=0.2).clusterer
-    assert finer == romdp.Chain(romdp.Homogeneity(0.2), romdp.Spectral())
+    assert finer == romdp.Spaced(romdp.Chain(romdp.Homogeneity(0.2), romdp.Spectral()))
     uniform = romdp.TimeUniform()
     assert romdp.SLUCRL().planner == Optimism(uniform, 0.05)
-    assert romdp.SLUCRL(3).clusterer.clusterers[-1] == romdp.Overlap(3, uniform, 1.0, 0.05)
+    assert romdp.SLUCRL(3).stopping == romdp.UCRL3().stopping
+    assert romdp.SLUCRL(3).clusterer.clusterer.clusterers[-1] == romdp.Overlap(
+        3, uniform, 1.0, 0.05
+    )
     own = romdp.Spectral.paper()
-    assert romdp.SLUCRL(spectral=own).clusterer == romdp.Chain(romdp.Homogeneity(), own)
+    chain = romdp.Chain(romdp.Homogeneity(), own)
+    assert romdp.SLUCRL(spectral=own).clusterer == romdp.Spaced(chain)
     # Approximate groups: no test for exact ones, and the threshold's rank.
     loose = romdp.Spectral(factor=0.5, rank_step="threshold", decay=6.0)
     assert romdp.SLUCRL(factor=0.5).clusterer == loose

@@ -87,11 +87,18 @@ def test_groups_so_far_are_merged_and_stay_together():
         assert overlap.regroup(evidence, previous, np.random.default_rng(0)) == truth
 
 
-def test_a_grouping_of_the_right_size_is_final():
-    _, counts = _world_counts(300_000)
-    wrong = Partition([0, 1, 2, 3] * 3)
+def test_only_groups_that_it_tells_apart_are_final():
+    world, counts = _world_counts(300_000)
+    truth, wrong = Partition(world.labels), Partition([0, 1, 2, 3] * 3)
     overlap = Overlap(4, Hoeffding(scale=0.1))
-    assert overlap.regroup(Evidence(counts), wrong, np.random.default_rng(0)) is wrong
+    rng = np.random.default_rng(0)
+    for previous in (truth, wrong, Partition([0] * 12)):
+        assert overlap.regroup(Evidence(counts, step=300_000), previous, rng) == truth
+    # Groups that were counted as one cannot come apart, and early data tell nothing.
+    of_groups = Evidence(counts.group(wrong), step=300_000)
+    assert overlap.regroup(of_groups, wrong, rng) is wrong
+    early = Evidence(_world_counts(300)[1], step=300)
+    assert overlap.regroup(early, wrong, rng) is wrong
 
 
 def test_another_number_of_states_is_never_accepted():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp import Chain, Homogeneity, Overlap, Partition, Spectral
+from romdp import Chain, Homogeneity, Overlap, Partition, Spaced, Spectral
 from romdp.clustering.exploring import triples_of_pairs
 from romdp.clustering.spectral.report import ActionReport, Refusal, SpectralReport
 
@@ -71,17 +71,18 @@ def test_delta_reaches_every_part_of_every_recipe():
     )
     for agent in recipes:
         assert agent.planner.delta == 0.003
-        parts = getattr(agent.clusterer, "clusterers", (agent.clusterer,))
+        inner = getattr(agent.clusterer, "clusterer", agent.clusterer)
+        parts = getattr(inner, "clusterers", (inner,))
         assert all(getattr(part, "delta", 0.003) == 0.003 for part in parts)
-    parts = romdp.SLUCRL(3, delta=0.003).clusterer.clusterers
+    parts = romdp.SLUCRL(3, delta=0.003).clusterer.clusterer.clusterers
     assert [part.delta for part in parts] == [0.003] * 3
 
 
 def test_what_sl_ucrl_is_made_of():
     told = Homogeneity(n_states=3), Spectral(n_states=3), Overlap(3, SETS)
-    assert romdp.SLUCRL(3, SETS).clusterer == Chain(*told)
+    assert romdp.SLUCRL(3, SETS).clusterer == Spaced(Chain(*told))
     assert romdp.SLUCRL(3, SETS, homogeneity=False).clusterer == Chain(*told[1:])
-    assert romdp.SLUCRL(None, SETS).clusterer == Chain(Homogeneity(), Spectral())
+    assert romdp.SLUCRL(None, SETS).clusterer == Spaced(Chain(Homogeneity(), Spectral()))
     paper = Spectral.paper()
     alone = romdp.SLUCRL(None, SETS, spectral=paper, homogeneity=False)
     assert alone.clusterer is paper

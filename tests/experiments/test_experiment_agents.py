@@ -3,7 +3,7 @@ import pytest
 import romdp
 from romdp.agents.planners import Optimism, Posterior
 from romdp.agents.stopping import Doubling
-from romdp.clustering.clusterer import Chain, Known, Singletons
+from romdp.clustering.clusterer import Chain, Known, Singletons, Spaced
 from romdp.clustering.homogeneity import Homogeneity
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.spectral import Spectral
@@ -61,14 +61,18 @@ def test_all_optimistic_agents_have_the_same_confidence_sets(name):
         assert planner == Optimism(Hoeffding(0.3, sets), 0.1)
 
 
+def _unspaced(clusterer):
+    return clusterer.clusterer if isinstance(clusterer, Spaced) else clusterer
+
+
 @pytest.mark.parametrize("name", ["sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix"])
 def test_sl_ucrl_is_told_the_number_of_states_unless_unknown(name):
-    told = make_agent(name, WORLD, SETTINGS).clusterer
+    told = _unspaced(make_agent(name, WORLD, SETTINGS).clusterer)
     assert isinstance(told, Chain)
     overlap = told.clusterers[-1]
     sets = Hoeffding(0.3, "paper" if name == "sl-ucrl-paper" else "jaksch")
     assert (overlap.n_states, overlap.confidence) == (3, sets)
-    untold = make_agent(name, WORLD, Settings(unknown_states=True)).clusterer
+    untold = _unspaced(make_agent(name, WORLD, Settings(unknown_states=True)).clusterer)
     parts = untold.clusterers if isinstance(untold, Chain) else (untold,)
     assert not any(isinstance(part, Overlap) for part in parts)
 
@@ -77,9 +81,8 @@ def test_sl_ucrl_is_told_the_number_of_states_unless_unknown(name):
 def test_delta_reaches_every_part(name):
     agent = make_agent(name, WORLD, Settings(delta=0.003))
     assert agent.planner.delta == 0.003
-    assert [part.delta for part in agent.clusterer.clusterers] == [0.003] * len(
-        agent.clusterer.clusterers
-    )
+    parts = _unspaced(agent.clusterer).clusterers
+    assert [part.delta for part in parts] == [0.003] * len(parts)
 
 
 def test_the_papers_own_has_nothing_of_ours():
@@ -93,8 +96,8 @@ def test_the_papers_own_has_nothing_of_ours():
 
 def test_the_matrix_method():
     agent = make_agent("sl-ucrl-matrix", WORLD, Settings(unknown_states=True))
-    assert agent.clusterer == Chain(Homogeneity(), Spectral(method="matrix"))
-    told = make_agent("sl-ucrl-matrix", WORLD).clusterer
+    assert agent.clusterer == Spaced(Chain(Homogeneity(), Spectral(method="matrix")))
+    told = _unspaced(make_agent("sl-ucrl-matrix", WORLD).clusterer)
     assert told.clusterers[1] == Spectral(method="matrix", n_states=3)
 
 
@@ -102,7 +105,7 @@ def test_an_mdp_has_no_states_to_tell_and_the_factor_of_the_appendix():
     agent = make_agent("sl-ucrl", MDP)
     assert agent.clusterer == Spectral(factor=0.5, rank_step="threshold", decay=6.0)
     exact = make_agent("sl-ucrl", MDP, Settings(factor=1.0)).clusterer
-    assert exact == Chain(Homogeneity(), Spectral())
+    assert exact == Spaced(Chain(Homogeneity(), Spectral()))
 
 
 def test_only_the_oracles_know_the_labels():

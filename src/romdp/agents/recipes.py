@@ -63,8 +63,7 @@ def UCRL3(  # noqa: N802 - the name of an agent
         What is good; see `UCRL2`.
     """
     planner = Optimism(TimeUniform(), delta, objective)
-    stopping = Doubling(eager=False, growth=1.25)
-    return Agent(Singletons(), planner, stopping, name="ucrl3")
+    return Agent(Singletons(), planner, _stopping(planner.confidence, eager=False), name="ucrl3")
 
 
 def PSRL(  # noqa: N802 - the name of an agent
@@ -136,10 +135,12 @@ def SLUCRL(  # noqa: N802 - the name of an agent
 ) -> Agent:
     """SL-UCRL, the paper's agent (`alg:sm.ucrl`), with a test of ours before its spectral step.
 
-    At each epoch three clusterers work in turn, each on the groups that the one before has left:
+    Three clusterers work in turn, each on the groups that the one before has left. With
+    `Homogeneity` this is whenever the steps have grown by a quarter, else at each epoch.
 
-    - `Homogeneity` (ours) merges what the pair counts of all epochs show to be alike. It finds
-      the hidden states long before the others and does nearly all of the grouping.
+    - `Homogeneity` (ours) merges what the pair counts of all epochs show to be alike, and splits
+      what they speak against. It finds the hidden states long before the others and does nearly
+      all of the grouping.
     - `Spectral` (`alg:spectral.learning`) decomposes the moments of the last epoch's triples and
       merges what they show. After `Homogeneity` there is rarely anything left for it.
     - `Overlap`, the paper's minimal clustering, if the number of hidden states is given. It joins
@@ -189,9 +190,9 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         parts.append(Overlap(n_states, sets, factor, delta))
     clusterer: Clusterer = Chain(*parts) if len(parts) > 1 else spectral
     if homogeneity and exact:
-        clusterer = Chain(Homogeneity(resolution, delta, n_states), *parts)
+        clusterer = Spaced(Chain(Homogeneity(resolution, delta, n_states), *parts))
     planner = Optimism(sets, delta, objective)
-    return Agent(clusterer, planner, _stopping(sets), counting, name="sl-ucrl")
+    return Agent(clusterer, planner, _stopping(sets, eager=False), counting, name="sl-ucrl")
 
 
 def LCUCRL(  # noqa: N802 - the name of an agent
@@ -282,10 +283,10 @@ def TwoPhase(  # noqa: N802 - the name of an agent
     return Agent(clusterer, planner, Doubling(unseen=1), name="two-phase")
 
 
-def _stopping(sets: ConfidenceSet) -> Doubling:
+def _stopping(sets: ConfidenceSet, eager: bool = True) -> Doubling:
     """Return the rule of the paper for its sets, and a shorter epoch for sets that hold.
 
     The number of epochs stays logarithmic in the steps, so the guarantees keep their form. Narrow
     sets change the plan long before a count has doubled: regret is a sixth to a third lower.
     """
-    return Doubling(growth=1.25) if isinstance(sets, TimeUniform) else Doubling()
+    return Doubling(growth=1.25, eager=eager) if isinstance(sets, TimeUniform) else Doubling()

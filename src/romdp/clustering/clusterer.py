@@ -180,10 +180,17 @@ class Chain:
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Apply them in order; triples follow the grouping that each step leaves."""
+        """Apply them in order; triples follow the grouping that each step leaves.
+
+        Triples of groups that come apart are lost, and what reads them is left out this time.
+        """
+        came_apart = False
         for clusterer in self.clusterers:
+            if came_apart and "triples" in clusterer.needs:
+                continue
             grouping = clusterer.regroup(evidence, previous, rng)
             if grouping != previous:
+                came_apart |= not previous.refines(grouping)
                 evidence = _in_groups(evidence, previous, grouping)
             previous = grouping
         return previous

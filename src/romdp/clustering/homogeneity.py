@@ -4,7 +4,8 @@ Observations of one hidden state lead to the same law of what comes next under e
 same, and are reached from the same law of what was before (the emission is drawn afresh at every
 visit, whatever the policies were). Each of these laws is a view. "I saw no difference" proves
 nothing where little was seen, so the burden of proof lies on the merge: two groups are merged
-only if a difference of the size that is typical between groups would have shown.
+only if a difference of the size that is typical between groups would have shown. Such a proof can
+be wrong, so the observations of a group are compared anew whenever there are more data.
 
 Observations of a ROMDP are themselves a Markov chain once actions are given. So the counts
 N(y, a, y') that are read here are sufficient for the grouping, and the triples that spectral
@@ -12,13 +13,15 @@ learning reads hold no further information about it.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.special import chdtrc, chndtr, ndtr, ndtri
+from scipy.special import chdtrc, chndtr, ndtri
 
 from romdp.clustering.clusterer import Evidence, group_counts
 from romdp.core.compiled import kernel
@@ -31,7 +34,7 @@ Ints = NDArray[np.int64]
 AnyInts = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 
-_DOUBT = 1e-3  # the chance that a true pair is objected to at one look
+_DOUBT = 1e-3  # the probability that a merge of a true pair has to wait at one look
 _HALF_SEEN = 50  # a group seen this often counts half when the typical difference is measured
 _MOST_COMPARED = 40  # groups that the typical difference is measured on: those seen most
 _FLOOR = 0.02  # a typical difference below it is taken for this one
@@ -40,7 +43,9 @@ _SCREEN = 0.5  # share of the normal quantile below which a pair cannot pass
 
 @dataclass(frozen=True)
 class Homogeneity:
-    """Merge the groups whose laws are known to be alike; needs no number of hidden states.
+    """Group what is known to behave alike; needs no number of hidden states.
+
+    What is merged comes apart again when the data speak against it.
 
     Parameters
     ----------
@@ -54,27 +59,34 @@ class Homogeneity:
 
     Notes
     -----
-    The views of a group are the law of what comes next under each action and the law of what came
-    before. For two groups and each view v there is a two-sample chi-square t_v with d_v degrees of
-    freedom; ``rate_v = 1/n + 1/m`` for the numbers of samples n and m; and typ_v, the mean of
-    ``(t_v - d_v) rate_v`` over pairs of groups, estimates the typical squared difference. All
-    views are added up: T, D, and ``lambda = resolution * sum_v typ_v / rate_v``. Two groups are
-    alike if
+    The views of a group are, for each action, the law of what comes next and the mean reward, and
+    the law of what came before. For two groups and each view v there is a two-sample chi-square t_v
+    with d_v degrees of freedom; ``rate_v = 1/n + 1/m`` for the numbers of samples n and m; and
+    typ_v, the mean of ``(t_v - d_v) rate_v`` over pairs of groups, estimates the typical squared
+    difference. All views are added up: T, D, and ``lambda = resolution * sum_v typ_v / rate_v``.
+    At every look three things happen.
 
-    - a noncentral chi-square with D degrees of freedom and noncentrality lambda lies below
-      max(T, D) with a chance of less than ``delta / (S (1 + log2 t)^2)`` for S groups at step t;
-    - T is not too large for equal laws, and no single view and no mean reward objects (each at
-      a level such that a true pair is objected to once in a thousand looks at most).
+    1. *Split.* In each group the observations are compared one by one. If some are told apart, the
+       observation seen most keeps all that it is not told apart from, of the others the one seen
+       most does so in turn, and the rest join whom they resemble most.
+    2. *Merge.* Two groups are alike if they are not told apart and a noncentral chi-square with D
+       degrees of freedom and noncentrality lambda lies below max(T, D) with a probability of less
+       than ``delta / (S (1 + log2 t)^2)`` for S groups at step t. The group seen most takes in all
+       that are like it, then the next; then the merged groups are tested, until nothing changes.
+    3. *Place.* An observation that is alone and was met at most sqrt(t / Y) times joins the group
+       that it resembles most, for the time being. All of these together have at most sqrt(Y t)
+       steps, but an optimist would spend far more on chasing each.
 
-    The group seen most takes in all that are like it, then the next one, and so on; then the merged
-    groups are tested in the same way, until nothing changes.
+    Two groups are *told apart* where some view, or all together, would differ so much with a
+    probability of at most the level above if the laws were equal; for a merge, once in a thousand
+    looks. Pearson's chi-square is far too large by chance where one outcome is rare, the likelihood
+    ratio where very many are, so only the smaller of the two tells apart.
 
     What ``delta`` does not cover: hidden states whose difference, added over all views, is below
-    ``resolution`` times the typical one may be merged; so may states that differ only under an
-    action that was hardly tried there. The chi-square laws hold for many samples, and the level is
-    shared among groups rather than among pairs: this is a calibrated test, not a theorem. It takes
-    no confidence sets: two groups whose `TimeUniform` intervals exclude each other differ so much
-    that a view objects long before.
+    ``resolution`` times the typical one may be merged, and so may states that differ only under an
+    action that was hardly tried there. They come apart once that action is tried: the theory page
+    on SL-UCRL in the documentation says after how many tries, with a proof. Groups cannot be split
+    where an agent counts groups only (``counting="paper"``); a merge is then final.
 
     Examples
     --------
@@ -100,30 +112,56 @@ class Homogeneity:
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Merge what is known to be alike, until nothing more is: larger groups show more."""
-        fewest = self.n_states or 1
-        if previous.n_clusters <= fewest:
+        """Split what the data object to, merge what is known to be alike, place what is rare."""
+        whole = evidence.counts
+        if previous.n_clusters == 0:
             return previous
+        rare = np.zeros(previous.n_observations, bool)
+        if whole.n_observations == len(rare) and not previous.is_identity:
+            visits = whole.visits.sum(axis=1)
+            rare = visits <= math.sqrt(visits.mean())
+            previous = self._take_back(evidence, previous, rare)
+        fewest = self.n_states or 1
         counts = group_counts(evidence, previous)
         while previous.n_clusters > fewest:
-            test = JointTest.at_step(counts, evidence.step, self.resolution, self.delta)
-            found = Partition(test.classes(np.arange(counts.n_observations)))
+            found = Partition(self._test(counts, evidence).classes(np.arange(previous.n_clusters)))
             if found.is_identity or found.n_clusters < fewest:
                 break
             previous, counts = previous.compose(found), counts.group(found)
+        lone = previous.sizes == 1
+        homes = np.flatnonzero(~lone)
+        lone[previous.labels[(previous.labels >= 0) & ~rare]] = False
+        if previous.n_clusters > fewest and lone.any() and len(homes):
+            test = self._test(counts, evidence)
+            found = Partition(test.place(np.arange(previous.n_clusters), lone, homes))
+            previous = previous if found.n_clusters < fewest else previous.compose(found)
         return previous
+
+    def _test(self, counts: Counts, evidence: Evidence) -> "JointTest":
+        return JointTest.at_step(counts, evidence.step, self.resolution, self.delta)
+
+    def _take_back(self, evidence: Evidence, previous: Partition, rare: Bools) -> Partition:
+        """Split the groups that the counts of single observations object to.
+
+        What is rare leaves its group as well, since it was only placed there.
+        """
+        test = self._test(evidence.counts, evidence)
+        labels = np.where(previous.labels < 0, -1, np.arange(len(rare)))
+        for group in np.flatnonzero(previous.sizes > 1):
+            members = np.flatnonzero((previous.labels == group) & ~rare)
+            labels[members] = test.split(members)
+        return Partition(labels)
+
+
+_Compare = Callable[[Ints, Ints], tuple[Floats, Floats, Floats]]
 
 
 class _View(NamedTuple):
-    """Rows of counts, one law per group, as they lie in a sparse matrix."""
+    """One law per group: of what comes next, of what came before, or of rewards."""
 
-    starts: AnyInts
-    outcomes: AnyInts
-    counts: AnyInts
-    stride: int  # the row of group s is stride * s + offset
-    offset: int
     totals: Floats  # samples of each group
     support: Floats  # outcomes of each group
+    compare: _Compare  # pairs of groups: chi-square, degrees, and the smaller of its two forms
     typical: float
 
 
@@ -132,6 +170,7 @@ class _Comparison(NamedTuple):
 
     statistic: Floats  # T
     degrees: Floats  # D
+    smaller: Floats  # the same of the smaller form
     objected: Bools
 
 
@@ -157,8 +196,7 @@ class JointTest:
     def __init__(self, counts: Counts, level: float, resolution: float) -> None:
         self._counts, self._level, self._resolution = counts, level, resolution
         self._views = _views(counts)
-        self._samples: Floats = sum(view.totals for view in self._views)  # type: ignore[assignment]
-        self.alike = self._find_alike()
+        self._samples: Floats = counts.visits.sum(axis=1).astype(np.float64)
 
     @classmethod
     def at_step(cls, counts: Counts, step: int, resolution: float, delta: float) -> "JointTest":
@@ -191,7 +229,7 @@ class JointTest:
         first, second = np.triu_indices(len(leaders), 1)
         found = self._compare(leaders[first], leaders[second])
         differ = np.zeros((len(leaders), len(leaders)), bool)
-        differ[first, second] = _tail(found.statistic, found.degrees) < self._level
+        differ[first, second] = _tail(found.smaller, found.degrees) < self._level
         differ |= differ.T
         mutual: list[int] = []
         for i in range(len(leaders)):
@@ -199,7 +237,9 @@ class JointTest:
                 mutual.append(i)
         return len(mutual), len(leaders)
 
-    def _find_alike(self) -> Bools:
+    @cached_property
+    def alike(self) -> Bools:
+        """Which pairs are known to be alike; symmetric, nothing is paired with itself."""
         n_groups = self._counts.n_observations
         alike = np.zeros((n_groups, n_groups), bool)
         if n_groups < 2:
@@ -207,7 +247,7 @@ class JointTest:
         excess = np.zeros((n_groups, n_groups))
         degrees = np.zeros((n_groups, n_groups))
         for view in self._views:
-            seen = view.totals >= 2
+            seen = view.totals >= 1
             both = seen[:, None] & seen
             excess += np.where(both, view.typical * _harmonic(view.totals), 0.0)
             outcomes = np.maximum(view.support[:, None], view.support)
@@ -221,73 +261,109 @@ class JointTest:
         first, second = first[keep], second[keep]
         size, d = found.statistic[keep], found.degrees[keep]
         chance = chndtr(np.maximum(size, d), d, excess[first, second])
-        passed = (chance < self._level) & (_tail(size, d) > _DOUBT)
+        passed = chance < self._level
         alike[first[passed], second[passed]] = True
         return alike | alike.T
 
-    def _compare(self, first: Ints, second: Ints) -> _Comparison:
+    def _compare(self, first: Ints, second: Ints, doubt: float = _DOUBT) -> _Comparison:
         """Compare pairs of groups in every view."""
-        statistic, degrees = np.zeros(len(first)), np.zeros(len(first))
+        statistic, degrees, smaller = np.zeros((3, len(first)))
         objected = np.zeros(len(first), bool)
-        doubt = _DOUBT / (len(self._views) + self._counts.n_actions)
         for view in self._views:
-            t, d = _two_samples(first, second, *view[:6])
-            statistic += t
-            degrees += d
-            objected |= _tail(t, d) <= doubt
-        for action in range(self._counts.n_actions):
-            objected |= self._reward_chance(action, first, second) <= doubt
-        return _Comparison(statistic, degrees, objected)
+            t, d, least = view.compare(first, second)
+            statistic, degrees, smaller = statistic + t, degrees + d, smaller + least
+            objected |= _tail(least, d) <= doubt / len(self._views)
+        objected |= _tail(smaller, degrees) <= doubt
+        return _Comparison(statistic, degrees, smaller, objected)
 
-    def _reward_chance(self, action: int, first: Ints, second: Ints) -> Floats:
-        """Return the chance of such a difference of mean rewards between equal groups."""
-        counts = self._counts
-        visits = counts.visits[:, action].astype(np.float64)
-        n, m = visits[first], visits[second]
-        total = np.maximum(n + m, 1)
-        sums, squares = counts.reward_sums[:, action], counts.reward_squares[:, action]
-        mean = (sums[first] + sums[second]) / total
-        variance = np.maximum((squares[first] + squares[second]) / total - mean**2, 0)
-        means = sums / np.maximum(visits, 1)
-        gap = np.abs(means[first] - means[second])
-        seen = (n >= 2) & (m >= 2) & (gap > 1e-9)
-        rate = 1 / np.maximum(n, 1) + 1 / np.maximum(m, 1)
-        error = np.sqrt(np.maximum(variance, 1e-300) * rate)
-        return np.where(seen, 2 * ndtr(-np.where(seen, gap / error, 0.0)), 1.0)
+    def split(self, members: Ints) -> Ints:
+        """Return for each member of a group the one that it belongs to as far as is known.
+
+        A single one unless the data object. The member seen most keeps all that it is not told
+        apart from; of the others the one seen most does so in turn. Then each joins whom it
+        resembles most.
+        """
+        rest = members[np.argsort(-self._samples[members], kind="stable")]
+        leaders = rest[:1]
+        while len(rest):
+            apart = self._compare(np.full(len(rest), leaders[-1]), rest, self._level).objected
+            rest = rest[apart]
+            leaders = np.append(leaders, rest[:1])
+        return self.place(members, ~np.isin(members, leaders), leaders)
+
+    def place(self, groups: Ints, moved: Bools, homes: Ints) -> Ints:
+        """Return for each group itself, or for those to be moved the home that is most like it.
+
+        A group that all homes are told apart from stays where it is.
+        """
+        found, lone = groups.copy(), groups[moved]
+        first, second = np.repeat(lone, len(homes)), np.tile(homes, len(lone))
+        compared = self._compare(first, second, self._level)
+        distance = np.where(compared.objected, np.inf, compared.smaller).reshape(-1, len(homes))
+        near = np.isfinite(distance).any(axis=1)
+        found[np.flatnonzero(moved)[near]] = homes[distance[near].argmin(axis=1)]
+        return found
 
 
 def _views(counts: Counts) -> list[_View]:
-    """Return the laws of what comes next under each action, and of what came before."""
+    """Return the laws of what comes next under each action, of what was before, and of rewards."""
     matrix, n_groups, n_actions = counts.matrix(), counts.n_observations, counts.n_actions
     entries = matrix.tocoo()
     pairs, following = entries.coords
     before = scipy.sparse.coo_array(
         (entries.data, (following, pairs // n_actions)), (n_groups, n_groups)
     ).tocsr()
-    return [*(_view(matrix, n_actions, action) for action in range(n_actions)), _view(before, 1, 0)]
+    actions = range(n_actions)
+    return [
+        *(_law(matrix, n_actions, action) for action in actions),
+        _law(before, 1, 0),
+        *(_rewards(counts, action) for action in actions),
+    ]
 
 
-def _view(matrix: Any, stride: int, offset: int) -> _View:
+def _law(matrix: Any, stride: int, offset: int) -> _View:
+    """Return the law in the rows ``stride * s + offset`` of a sparse matrix of counts."""
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
     totals = np.asarray(matrix.sum(axis=1), np.float64)[offset::stride]
     support = np.diff(matrix.indptr)[offset::stride].astype(np.float64)
-    view = _View(
-        matrix.indptr, matrix.indices, matrix.data, stride, offset, totals, support, _FLOOR
-    )
-    return view._replace(typical=_typical(view))
+    stored = matrix.indptr, matrix.indices, matrix.data, stride, offset, totals
+
+    def compare(first: Ints, second: Ints) -> tuple[Floats, Floats, Floats]:
+        return _two_samples(first, second, *stored)
+
+    return _View(totals, support, compare, _typical(totals, compare))
 
 
-def _typical(view: _View) -> float:
+def _rewards(counts: Counts, action: int) -> _View:
+    """Return the mean rewards of an action; they are compared in units of their variance."""
+    n = counts.visits[:, action].astype(np.float64)
+    sums, squares = counts.reward_sums[:, action], counts.reward_squares[:, action]
+    means = sums / np.maximum(n, 1)
+
+    def compare(first: Ints, second: Ints) -> tuple[Floats, Floats, Floats]:
+        both = np.minimum(n[first], n[second]) >= 1
+        total = np.maximum(n[first] + n[second], 1)
+        pooled = (sums[first] + sums[second]) / total
+        variance = (squares[first] + squares[second]) / total - pooled**2
+        gap = np.abs(means[first] - means[second])
+        rate = 1 / np.maximum(n[first], 1) + 1 / np.maximum(n[second], 1)
+        t = np.where(both & (gap > 1e-9), gap**2 / (np.maximum(variance, 1e-300) * rate), 0.0)
+        return t, both.astype(np.float64), t
+
+    return _View(n, np.full(len(n), 2.0), compare, _typical(n, compare))
+
+
+def _typical(totals: Floats, compare: _Compare) -> float:
     """Return the mean squared difference between two groups, or a floor for it."""
-    most = np.argsort(-view.totals, kind="stable")[:_MOST_COMPARED]
-    most = most[view.totals[most] >= 2]
+    most = np.argsort(-totals, kind="stable")[:_MOST_COMPARED]
+    most = most[totals[most] >= 1]
     if len(most) < 2:
         return _FLOOR
     i, j = np.triu_indices(len(most), 1)
     first, second = most[i], most[j]
-    t, d = _two_samples(first, second, *view[:6])
-    n, m = view.totals[first], view.totals[second]
+    t, d, _ = compare(first, second)
+    n, m = totals[first], totals[second]
     weight = n / (n + _HALF_SEEN) * m / (m + _HALF_SEEN)
     difference = (t - d) * (1 / n + 1 / m)
     return max(float(weight @ difference / weight.sum()), _FLOOR)
@@ -316,24 +392,27 @@ def _two_samples(
     stride: int,
     offset: int,
     totals: Floats,
-) -> tuple[Floats, Floats]:
-    """Compute the chi-square of equal laws and its degrees of freedom for pairs of groups.
+) -> tuple[Floats, Floats, Floats]:
+    """Compute for pairs of groups the chi-square of equal laws and its degrees of freedom.
 
-    Both are 0 where one of the two was seen less than twice. Rows are read as they are stored,
+    The third result is the smaller of Pearson's chi-square and the likelihood ratio's.
+    All are 0 where one of the two was never seen. Rows are read as they are stored,
     so a pair costs as much as it has outcomes.
     """
     statistic = np.zeros(len(first))
     degrees = np.zeros(len(first))
+    least = np.zeros(len(first))
     for k in range(len(first)):
         n = totals[first[k]]
         m = totals[second[k]]
-        if n < 2 or m < 2:
+        if n < 1 or m < 1:
             continue
         row = stride * first[k] + offset
         p, p_end = starts[row], starts[row + 1]
         row = stride * second[k] + offset
         q, q_end = starts[row], starts[row + 1]
         size = 0.0
+        ratio = 0.0
         found = 0
         while p < p_end or q < q_end:
             take_p = q >= q_end or (p < p_end and outcomes[p] <= outcomes[q])
@@ -349,7 +428,13 @@ def _two_samples(
             if mine + theirs > 0:
                 gap = mine / n - theirs / m
                 size += gap * gap / (mine + theirs)
+                pooled = (mine + theirs) / (n + m)
+                if mine > 0:
+                    ratio += mine * np.log(mine / (n * pooled))
+                if theirs > 0:
+                    ratio += theirs * np.log(theirs / (m * pooled))
                 found += 1
         statistic[k] = size * n * m
         degrees[k] = found - 1
-    return statistic, degrees
+        least[k] = min(statistic[k], 2 * ratio)
+    return statistic, degrees, least

@@ -36,7 +36,7 @@ class Overlap:
     Parameters
     ----------
     n_states : int
-        The number X of hidden states. A grouping with that many groups is final.
+        The number X of hidden states.
     confidence : Hoeffding or TimeUniform
         Gives the widths d_r and d_p, or an interval for every mean reward and every chance: then
         two groups are apart if two such intervals are.
@@ -52,6 +52,9 @@ class Overlap:
     ever join hidden states that are not told apart yet: there are X at most. Without enough
     data there are fewer, and nothing happens. An action that was never tried at a group says
     nothing about it.
+
+    Where others have left X groups, or fewer, the observations are compared one by one, if they are
+    counted so. X components of these then replace the groups.
 
     Examples
     --------
@@ -89,21 +92,27 @@ class Overlap:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Return the hidden states if the data tell them apart, else what was before."""
+        start = previous
         if previous.n_clusters <= self.n_states:
-            return previous
-        counts = group_counts(evidence, previous)
+            unplaced = previous.labels < 0
+            if evidence.counts.n_observations != len(unplaced) or unplaced.all():
+                return previous
+            start = Partition(np.where(unplaced, -1, np.arange(len(unplaced))))
+        found = self._components(group_counts(evidence, start), evidence.step, start)
+        return start.compose(found) if found.n_clusters == self.n_states else previous
+
+    def _components(self, counts: Counts, step: int, groups: Partition) -> Partition:
+        """Return the components of the graph of groups whose intervals overlap."""
         if isinstance(self.confidence, TimeUniform):
-            ends = self.confidence.intervals(counts, evidence.step, self.delta)
-            found = Partition(_join_intervals(*ends, self.factor))
-            return previous.compose(found) if found.n_clusters == self.n_states else previous
+            ends = self.confidence.intervals(counts, step, self.delta)
+            return Partition(_join_intervals(*ends, self.factor))
         widths = self.confidence.widths(
-            counts, evidence.step, self.delta, n_observations=previous.n_observations
+            counts, step, self.delta, n_observations=groups.n_observations
         )
         labels = overlapping(
             counts, self.factor * widths.rewards, self.factor * widths.transitions, self.n_states
         )
-        found = Partition(labels)
-        return previous.compose(found) if found.n_clusters == self.n_states else previous
+        return Partition(labels)
 
 
 def overlapping(
