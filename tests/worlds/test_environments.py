@@ -58,7 +58,6 @@ def chance_of(counts: np.ndarray, law: np.ndarray) -> float:
 
 @pytest.mark.parametrize("law", ["bernoulli", "uniform", "beta", "deterministic"])
 def test_check_env_passes(law: str) -> None:
-    # Without a spec check_env cannot make other render modes; test_registration checks those.
     check_env(ROMDPEnv(small_world(law), reveal_hidden_state=True), skip_render_check=True)
 
 
@@ -267,7 +266,6 @@ def test_step_before_reset() -> None:
         ({"world": "random-romdp", "world_seed": -1}, "seed"),
         ({"world": small_world(), "n_states": 3}, "n_states: only"),
         ({"world": small_world(), "world_seed": 3}, "world_seed: only"),
-        ({"world": small_world(), "render_mode": "human"}, "render_mode"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, object], message: str) -> None:
@@ -278,18 +276,6 @@ def test_bad_arguments(arguments: dict[str, object], message: str) -> None:
 def test_an_unknown_world_has_its_own_error() -> None:
     with pytest.raises(UnknownNameError):
         ROMDPEnv("nowhere")
-
-
-def test_render() -> None:
-    env = ROMDPEnv(small_world(), render_mode="ansi")
-    observation, _ = env.reset(seed=0)
-    assert env.render() == f"observation {observation}\n"
-    env = ROMDPEnv(small_world(), reveal_hidden_state=True, render_mode="ansi")
-    observation, info = env.reset(seed=0)
-    assert env.render() == f"observation {observation} (hidden state {info['hidden_state']})\n"
-    env = ROMDPEnv(small_world())
-    env.reset(seed=0)
-    assert env.render() is None
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ def are_vectors(values: Any) -> bool:
     return isinstance(first, list | tuple) or (isinstance(first, np.ndarray) and first.ndim > 0)
 
 
-def vector_array(
-    values: Any, name: str = "vectors", columns: Sequence[str] | None = None, first_row: int = 0
-) -> NDArray[Any]:
+def vector_array(values: Any, name: str = "vectors") -> NDArray[Any]:
     """Check vectors: rows of equally many finite numbers.
 
     Arrays of floats and small integers keep their type, so that pictures stay small. Arrays with
@@ -36,18 +34,18 @@ def vector_array(
     ----------
     values
         One row per observation.
-    name, columns, first_row
-        What messages call the vectors, their columns (by default as a data frame names them, else
-        by number) and the first row.
+    name
+        What messages call the vectors. Their columns are called as a data frame names them, else by
+        number.
     """
-    names: Any = columns or column_names(values) or getattr(values, "columns", ())
+    names: Any = column_names(values) or getattr(values, "columns", ())
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths, or no lists at all
-        array = vector_rows(list(values), name, first_row)
+        array = _vector_rows(list(values), name)
     if array.dtype == object:
         rows = array.ravel().tolist() if array.ndim == 1 else array.tolist()
-        array = vector_rows(rows, name, first_row)
+        array = _vector_rows(rows, name)
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
     if array.dtype.kind not in "iuf":
@@ -69,7 +67,7 @@ def vector_array(
                 which = repr(names[column]) if len(names) == array.shape[1] else column
                 raise InvalidInputError(
                     f"{name}: column {which} holds {array[rows][row, column]} in row "
-                    f"{first_row + rows.start + row}; every number must be finite and at most "
+                    f"{rows.start + row}; every number must be finite and at most "
                     f"{largest:.2g}. Fill or drop such rows first"
                 )
     elif array.dtype.itemsize > 1:
@@ -92,23 +90,20 @@ def column_names(values: Any) -> list[str]:
     return []
 
 
-def vector_rows(rows: Sequence[Any], name: str, first_row: int = 0) -> NDArray[np.float64]:
-    """Read lists of numbers, which must be equally long; entries need not be finite.
-
-    ``name`` and ``first_row`` are what messages call them and their first row.
-    """
+def _vector_rows(rows: Sequence[Any], name: str) -> NDArray[np.float64]:
+    """Read lists of numbers, which must be equally long; entries need not be finite."""
     try:
         lengths = [len(row) for row in rows]
     except TypeError:
         at = next(i for i, row in enumerate(rows) if not hasattr(row, "__len__"))
         raise InvalidInputError(
-            f"{name}: row {first_row + at} is {rows[at]!r}, not a list of numbers"
+            f"{name}: row {at} is {rows[at]!r}, not a list of numbers"
         ) from None
     if len(set(lengths)) > 1:
         at = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise InvalidInputError(
-            f"{name}: row {first_row + at} has {lengths[at]} numbers and row {first_row} has "
-            f"{lengths[0]}; all rows must be equally long"
+            f"{name}: row {at} has {lengths[at]} numbers and row 0 has {lengths[0]}; all rows must "
+            "be equally long"
         )
     try:
         return np.array(rows, np.float64)

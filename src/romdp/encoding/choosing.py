@@ -79,16 +79,11 @@ def reduction(steps: Trajectory, rng: np.random.Generator) -> LinearMap | None:
     return LinearMap(center, axes[kept].T)
 
 
-def count_moments(
-    steps: Trajectory,
-    first: LinearMap | None,
-    rng: np.random.Generator,
-    moments: Moments | None = None,
-) -> Moments:
-    """Add the steps to the moments, block by block."""
+def count_moments(steps: Trajectory, first: LinearMap | None, rng: np.random.Generator) -> Moments:
+    """Add up the moments of the steps, block by block."""
     vectors = vectors_of(steps)
     size = vectors.shape[1] if first is None else first.matrix.shape[1]
-    moments = Moments(size, steps.n_actions) if moments is None else moments
+    moments = Moments(size, steps.n_actions)
     for rows in blocks(vectors):
         following = steps.next_observations[rows]
         before, after = vectors[rows], vectors[np.maximum(following, 0)]

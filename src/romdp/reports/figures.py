@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.errors import InvalidInputError
 from romdp.core.storage import write_bytes
 from romdp.core.validation import choice
 from romdp.experiments.summary import limit_constant
@@ -138,13 +137,7 @@ def panel_title(panel: Panel) -> str:
     return f"{panel[0]}, Y = {panel[1]}"
 
 
-def regret_figure(
-    results: Results,
-    measure: str = "regret",
-    kind: str = "mean",
-    agents: Sequence[str] | None = None,
-    share_y: bool = True,
-) -> "Figure":
+def regret_figure(results: Results, measure: str = "regret", share_y: bool = True) -> "Figure":
     """Draw a learning curve with its band, one panel per world and Y.
 
     The horizontal axis is the square root of the step, where a regret that grows as sqrt(N) is a
@@ -157,16 +150,11 @@ def regret_figure(
     measure
         ``"regret"``, ``"pseudo_regret"``, ``"mean_return"``, ``"reward_per_step"`` or
         ``"n_clusters"``.
-    kind
-        ``"mean"``: mean and 95% bootstrap interval; ``"median"``: median and quartiles.
-    agents
-        Which to draw; by default all.
     share_y
         Whether all panels have the same vertical axis, so that heights can be compared.
     """
     choice(measure, "measure", MEASURES)
-    choice(kind, "band", BANDS)
-    styles = _styles(results, agents)
+    styles = agent_styles(results.agents)
     figure, panels = _panels(results, share_y)
     counts = set()
     limits = _limits(results) if measure in ("regret", "pseudo_regret") else {}
@@ -174,7 +162,7 @@ def regret_figure(
         for name, style in styles.items():
             records = results.of(name, panel)
             if records:
-                _draw_band(axes, records, measure, kind, style)
+                _draw_band(axes, records, measure, style)
                 counts.add(len(records))
         if panel in limits:
             step = np.geomspace(1, results.experiment.steps, 100)
@@ -182,7 +170,7 @@ def regret_figure(
             axes.plot(np.sqrt(step), limit, color="#777777", ls=":", lw=0.8, label=_LIMIT)
         across = "step" if measure == "mean_return" else _ROOT
         _label_axes(axes, MEASURES[measure], share_y=share_y, across=across)
-    note = _band_note(kind, counts)
+    note = _band_note(counts)
     if measure == "mean_return":
         note += f"\n{RETURN_NOTE}"
     if limits:
@@ -203,15 +191,13 @@ def _limits(results: Results) -> dict[Panel, float]:
     return {panel: constant for panel, constant in found.items() if constant is not None}
 
 
-def groups_figure(
-    results: Results, agents: Sequence[str] | None = None, share_y: bool = False
-) -> "Figure":
+def groups_figure(results: Results, share_y: bool = False) -> "Figure":
     """Draw the regret of one typical run per agent, with the number of groups in bulbs along it.
 
     The run is the one in the middle by final regret. A bulb stands where the number of groups
     changes, where there is room for it.
     """
-    styles = _styles(results, agents)
+    styles = agent_styles(results.agents)
     figure, panels = _panels(results, share_y)
     for panel, axes in zip(results.panels, panels, strict=True):
         chosen = {name: typical(records) for name in styles if (records := results.of(name, panel))}
@@ -225,15 +211,6 @@ def groups_figure(
     note = "one run per agent: the middle one by final regret; in the bulbs: number of groups"
     _add_legend(figure, styles, note, markers=False)
     return figure
-
-
-def _styles(results: Results, agents: Sequence[str] | None) -> dict[str, Style]:
-    styles = agent_styles(results.agents)
-    if agents is None:
-        return styles
-    if not agents:
-        raise InvalidInputError("agents is empty; name at least one, or pass None for all")
-    return {choice(name, "agent", styles): styles[name] for name in agents}
 
 
 def _panels(results: Results, share_y: bool) -> "tuple[Figure, list[Axes]]":
@@ -254,10 +231,8 @@ def _panels(results: Results, share_y: bool) -> "tuple[Figure, list[Axes]]":
     return figure, panels[: len(titles)]
 
 
-def _draw_band(
-    axes: "Axes", records: Sequence[Record], measure: str, kind: str, style: Style
-) -> None:
-    summary = band(records, measure, kind)
+def _draw_band(axes: "Axes", records: Sequence[Record], measure: str, style: Style) -> None:
+    summary = band(records, measure)
     if np.isnan(summary.middle).all():
         return
     across = np.asarray(summary.step if measure == "mean_return" else np.sqrt(summary.step), float)
@@ -345,8 +320,8 @@ def _add_legend(
     add_note(figure, note)
 
 
-def _band_note(kind: str, counts: set[int]) -> str:
+def _band_note(counts: set[int]) -> str:
     seeds = str(counts.pop()) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     if seeds == "1":
         return "one run per line, no band"
-    return f"{BANDS[kind]} ({seeds} seeds)"
+    return f"{BANDS['mean']} ({seeds} seeds)"

@@ -127,10 +127,9 @@ def _fact(value: object) -> object:
     return "-" if value is None else str(value)
 
 
-def folded(summary: str, *content: object, open_: bool = False) -> Html:
+def folded(summary: str, *content: object) -> Html:
     """Make a part that unfolds when its line is clicked."""
-    attributes = {"open": ""} if open_ else {}
-    return element("details", element("summary", summary), *content, **attributes)
+    return element("details", element("summary", summary), *content)
 
 
 def alert(*content: object) -> Html:

@@ -228,7 +228,7 @@ def worst(
     policy: ArrayLike | str | None,
     choices: OpenConstants,
     ergodic: bool,
-    max_policies: int,
+    max_policies: int = 1024,
 ) -> PolicyConstants:
     """Take the worst over a given policy, or over all deterministic ones of the hidden states.
 

@@ -155,7 +155,6 @@ def bounds(
     c2: float | None = None,
     g: float = 1.0,
     epsilon: float = 0.25,
-    max_policies: int = 1024,
 ) -> Theory:
     """Compute the paper's constants and bounds for a world.
 
@@ -170,7 +169,8 @@ def bounds(
     policy
         The policy behind alpha_p, mixing and the spectral constants: (Y,) actions, (Y, A) rows,
         ``"uniform"`` or ``"optimal"``. By default the worst over all deterministic policies of
-        the hidden states is taken; policies of the observations may be worse still.
+        the hidden states is taken; policies of the observations may be worse still. Where these are
+        more than 1,024, the uniform policy stands in for all of them.
     c1
         C_1 of ``lem:concentration``, which the paper does not give.
     c2
@@ -178,8 +178,6 @@ def bounds(
     g, epsilon
         The g and epsilon of the rank threshold g / nu^(1/2 - epsilon) (``sec:rank``), which the
         paper leaves open.
-    max_policies
-        If there are more, the uniform policy stands in for all of them.
 
     Examples
     --------
@@ -202,9 +200,8 @@ def bounds(
         epsilon=real_number(epsilon, "epsilon", 0, 0.5, open_low=True, open_high=True),
     )
     steps = whole_number(steps, "steps", 1)
-    max_policies = whole_number(max_policies, "max_policies", 1)
     assumed = world.assumptions()
-    found = worst(world, policy, choices, assumed.ergodic is not False, max_policies)
+    found = worst(world, policy, choices, assumed.ergodic is not False)
     if c2 is None:
         constant, note = found.error_constant, "the largest C_O"
     else:

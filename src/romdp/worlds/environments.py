@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.randomness import Seed
-from romdp.core.validation import choice, whole_number
+from romdp.core.validation import whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.worlds.named import WORLDS, make
@@ -33,8 +33,6 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
         A `ROMDP`, an `MDP`, or the name of a world that `romdp.worlds.make` knows.
     reveal_hidden_state
         True: ``info["hidden_state"]`` tells the truth after each step, for scoring.
-    render_mode
-        None, or ``"ansi"``: `render` returns a line of text.
     world_seed
         If ``world`` is a name, the seed with which the world is made. The seed of `reset` is a
         different one: it decides what happens in the world.
@@ -58,7 +56,7 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
     >>> observation, reward, terminated, truncated, info = env.step(1)
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium types it)
+    metadata = {"render_modes": []}  # noqa: RUF012 (as Gymnasium types it)
     reward_range = (0.0, 1.0)
     observation_space: Discrete
     action_space: Discrete
@@ -67,16 +65,12 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
         self,
         world: ROMDP | MDP | str,
         reveal_hidden_state: bool = False,
-        render_mode: str | None = None,
         world_seed: Seed | None = None,
         **arguments: Any,
     ) -> None:
-        if render_mode is not None:
-            choice(render_mode, "render_mode", self.metadata["render_modes"])
         self.world = _find_world(world, world_seed, arguments)
         self.observation_space = Discrete(self.world.n_observations)
         self.action_space = Discrete(self.world.n_actions)
-        self.render_mode = render_mode
         self._reveals = bool(reveal_hidden_state)
         self._flips_coins = self.world.reward_law == "bernoulli"
         self._initial = _cumulated(self.world.initial)
@@ -124,13 +118,6 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
         self._choices, law, views = self._states[x]
         self._observation = observation = views[bisect_right(law, second)]
         return observation, reward, False, False, {"hidden_state": x} if self._reveals else {}
-
-    def render(self) -> str | None:
-        """Return what is seen now as a line of text, if ``render_mode`` is "ansi"."""
-        if self.render_mode is None:
-            return None
-        truth = f" (hidden state {self._hidden_state})" if self._reveals else ""
-        return f"observation {self._observation}{truth}\n"
 
     def _draw_block(self) -> None:
         numbers = self.np_random.random((3, _BLOCK)).tolist()

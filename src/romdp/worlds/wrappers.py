@@ -1,6 +1,5 @@
 """Wrappers of Gymnasium environments: numbered observations, many views, vectors, noise."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from romdp.core.validation import (
 )
 from romdp.data.vocabulary import Vocabulary
 
-_NUMBERING, _CHANCES, _VIEWS = range(3)  # streams of RichObservation's seed
+_NUMBERING, _VIEWS = 0, 2  # streams of RichObservation's seed
 
 
 class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -39,20 +38,14 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
     per_state
         Views of each state.
     seed
-        Decides the numbering and the probabilities of the views, which never change, and seeds
-        the draws. ``reset(seed=...)`` starts the draws again, from both seeds; the environment's
-        own generator is left alone.
-    concentration
-        The parameter of the Dirichlet distribution of each state's views; None makes them equally
-        likely.
+        Decides the numbering, which never changes, and seeds the draws. ``reset(seed=...)`` starts
+        the draws again, from both seeds; the environment's own generator is left alone.
 
     Attributes
     ----------
     labels
         The truth, for scoring only: the state behind each view, counted from 0 (where the
         inner space starts at another number, that is subtracted).
-    chances
-        The probability of each view in its state.
 
     Examples
     --------
@@ -65,36 +58,19 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
     """
 
     labels: NDArray[np.int64]
-    chances: NDArray[np.float64]
 
-    def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        per_state: int,
-        seed: Seed = 0,
-        concentration: float | None = None,
-    ) -> None:
-        RecordConstructorArgs.__init__(
-            self, per_state=per_state, seed=seed, concentration=concentration
-        )
+    def __init__(self, env: gymnasium.Env[Any, Any], per_state: int, seed: Seed = 0) -> None:
+        RecordConstructorArgs.__init__(self, per_state=per_state, seed=seed)
         gymnasium.ObservationWrapper.__init__(self, env)
         n_states, self._start = numbers_shown(env, "RichObservation")
         views = whole_number(per_state, "per_state", 1)
-        shape = (n_states, views)
-        laws = np.full(shape, 1.0 / views)
-        if concentration is not None:
-            alpha = real_number(concentration, "concentration", 0, open_low=True)
-            laws = _dirichlet(alpha, shape, generator(seed, _CHANCES))
-        numbers = generator(seed, _NUMBERING).permutation(n_states * views).reshape(shape)
+        numbers = generator(seed, _NUMBERING).permutation(n_states * views)
         labels = np.empty(numbers.size, np.int64)
-        labels[numbers] = np.arange(n_states)[:, None]
-        chances = np.empty(numbers.size)
-        chances[numbers] = laws
-        sums = np.cumsum(laws, axis=1)
-        self.labels, self.chances = freeze(labels), freeze(chances)
+        labels[numbers] = np.repeat(np.arange(n_states), views)
+        self.labels = freeze(labels)
         self.observation_space = Discrete(numbers.size)
-        self._numbers: list[list[int]] = numbers.tolist()
-        self._cumulated: list[list[float]] = (sums / sums[:, -1:]).tolist()
+        self._numbers: list[int] = numbers.tolist()
+        self._views = views
         self._seed = seed_sequence(seed)
         self._draw = generator(self._seed, _VIEWS).random
 
@@ -110,16 +86,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
     def observation(self, observation: Any) -> int:
         """Draw a view of a state."""
         state = int(observation) - self._start
-        return self._numbers[state][bisect_right(self._cumulated[state], self._draw())]
-
-
-def _dirichlet(
-    alpha: float, shape: tuple[int, int], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Draw a law for each row; every entry stays positive however small the concentration."""
-    laws = np.maximum(rng.dirichlet(np.full(shape[1], alpha), shape[0]), 1e-12)
-    exact: NDArray[np.float64] = laws / laws.sum(axis=1, keepdims=True)
-    return exact
+        return self._numbers[state * self._views + int(self._draw() * self._views)]
 
 
 def numbers_shown(env: gymnasium.Env[Any, Any], wrapper: str) -> tuple[int, int]:
@@ -142,8 +109,6 @@ class VocabularyWrapper(gymnasium.ObservationWrapper[Any, Any, Any], RecordConst
         An environment whose observations a `Vocabulary` can hold.
     capacity
         The size of the `Discrete` observation space; a new observation beyond it is an error.
-    vocabulary
-        A vocabulary to continue with, shared and not copied; its capacity is the wrapper's.
 
     Examples
     --------
@@ -156,27 +121,11 @@ class VocabularyWrapper(gymnasium.ObservationWrapper[Any, Any, Any], RecordConst
     3
     """
 
-    def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        capacity: int | None = None,
-        vocabulary: Vocabulary | None = None,
-    ) -> None:
-        RecordConstructorArgs.__init__(self, capacity=capacity, vocabulary=vocabulary)
+    def __init__(self, env: gymnasium.Env[Any, Any], capacity: int) -> None:
+        RecordConstructorArgs.__init__(self, capacity=capacity)
         gymnasium.ObservationWrapper.__init__(self, env)
-        if not isinstance(vocabulary, Vocabulary | None):
-            raise InvalidInputError(f"vocabulary is {vocabulary!r}; pass a Vocabulary")
-        self.vocabulary = Vocabulary(capacity) if vocabulary is None else vocabulary
-        size = self.vocabulary.capacity
-        if size is None:
-            raise InvalidInputError(
-                "capacity is missing: pass one to the wrapper or its vocabulary"
-            )
-        if capacity not in (None, size):
-            raise InvalidInputError(
-                f"capacity is {capacity} but the vocabulary's is {size}; leave it out, or pass "
-                f"Vocabulary({capacity}, names=vocabulary.names)"
-            )
+        size = whole_number(capacity, "capacity", 1)
+        self.vocabulary = Vocabulary(size)
         self.observation_space = Discrete(size)
 
     def observation(self, observation: Any) -> int:
@@ -348,8 +297,6 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         Correlation of each with itself one step later, in [0, 1).
     sd
         Their standard deviation.
-    rotate
-        False: the further numbers stand behind the vector, and nothing is rotated.
     seed
         Decides the rotation and seeds the noise. ``reset(seed=...)`` starts the noise again, from
         both seeds; the environment's own generator is left alone.
@@ -357,7 +304,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
     Attributes
     ----------
     rotation
-        The matrix that multiplies the longer vector from the right, for scoring only, or None.
+        The matrix that multiplies the longer vector from the right, for scoring only.
 
     Examples
     --------
@@ -367,7 +314,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
     (96,)
     """
 
-    rotation: NDArray[np.float64] | None
+    rotation: NDArray[np.float64]
 
     def __init__(
         self,
@@ -375,16 +322,10 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         n_numbers: int,
         correlation: float = 0.9,
         sd: float = 1.0,
-        rotate: bool = True,
         seed: Seed = 0,
     ) -> None:
         RecordConstructorArgs.__init__(
-            self,
-            n_numbers=n_numbers,
-            correlation=correlation,
-            sd=sd,
-            rotate=rotate,
-            seed=seed,
+            self, n_numbers=n_numbers, correlation=correlation, sd=sd, seed=seed
         )
         gymnasium.ObservationWrapper.__init__(self, env)
         inner = env.observation_space
@@ -400,17 +341,11 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         self._sd = real_number(sd, "sd", 0)
         length = self._n_inner + self._n_numbers
         low, high = inner.low.astype(np.float64), inner.high.astype(np.float64)
-        edge = np.full(self._n_numbers, 10.0 * self._sd)  # ten standard deviations
-        self.rotation = None
-        if rotate:
-            check_memory("a rotation", length, length)
-            self.rotation = freeze(_orthogonal(length, generator(seed, _ROTATION)))
-            radius = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
-            high = np.full(length, radius + 10.0 * self._sd)
-            self.observation_space = Box(-high, high, dtype=np.float64)
-        else:
-            low, high = np.concatenate([low, -edge]), np.concatenate([high, edge])
-            self.observation_space = Box(low, high, dtype=np.float64)
+        check_memory("a rotation", length, length)
+        self.rotation = freeze(_orthogonal(length, generator(seed, _ROTATION)))
+        radius = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
+        edge = np.full(length, radius + 10.0 * self._sd)  # ten standard deviations
+        self.observation_space = Box(-edge, edge, dtype=np.float64)
         self._seed = seed_sequence(seed)
         self._start_noise(generator(self._seed, _DRAWS))
 
@@ -429,8 +364,6 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
             self._draw_block()
         noise = self._block[self._used]
         self._used += 1
-        if self.rotation is None:
-            return np.concatenate([observation, noise], dtype=np.float64)
         vector: NDArray[np.float64] = observation @ self.rotation[: self._n_inner]
         vector += noise
         return vector
@@ -439,8 +372,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         """Add independent stationary noise to each vector and rotate, for scoring only."""
         rows = real_array(vectors, "vectors", ("n", self._n_inner))
         noise = self._sd * generator(seed, _DRAWS).standard_normal((len(rows), self._n_numbers))
-        longer = np.hstack([rows, noise])
-        return longer if self.rotation is None else longer @ self.rotation
+        return np.hstack([rows, noise]) @ self.rotation
 
     def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
         """Draw one disturbed vector for each hidden state of the environment, for scoring only."""
@@ -457,7 +389,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         noise = self._filter @ np.vstack([self._last, fresh])
         self._last = noise[-1].copy()
         noise *= self._sd
-        self._block = noise if self.rotation is None else noise @ self.rotation[self._n_inner :]
+        self._block = noise @ self.rotation[self._n_inner :]
         self._used = 0
 
 
