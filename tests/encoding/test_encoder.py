@@ -261,7 +261,7 @@ def test_without_a_signal_nothing_is_grouped_and_a_warning_says_so():
 
 def test_a_decoder_is_taught_what_is_new(monkeypatch):
     """A state that is met only in the last of many steps is a state as well."""
-    monkeypatch.setattr("romdp.encoding.decoder._TEACHING", 4000)
+    monkeypatch.setattr("romdp.encoding.decoder.RECENT", 4000)
     early, late = chain(5000, n_states=3, spread=0.3), chain(2000, spread=0.3, seed=1)
     rng = np.random.default_rng(0)
     unmet = 0.3 * rng.standard_normal((5000, 1))

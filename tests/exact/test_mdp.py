@@ -250,7 +250,7 @@ def test_a_gain_beyond_the_precision_of_floats_is_called_so():
     """Version 0.1 said that it depends on the start state, which is not true."""
     transition = np.array([[[1 - 1e-15, 1e-15], [1, 0]], [[0, 1], [0, 1]]])
     mdp = MDP(transition, [[0.2, 0.3], [0.8, 0.1]])
-    with pytest.raises(StructureError, match=r"precision of 64-bit floats: .* chance 1e-15"):
+    with pytest.raises(StructureError, match=r"precision of 64-bit floats: .* probability 1e-15"):
         _ = mdp.gain
     apart = MDP([[[1.0, 0.0]], [[0.0, 1.0]]], [[0.2], [0.8]])
     with pytest.raises(StructureError, match="depends on the start state"):

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 
-_BLOCK = 2**22  # numbers of vectors that are looked at together: 32 MiB
+BLOCK = 2**22
+"""So many numbers of vectors are looked at, or kept, together: 32 MiB."""
+
 _LARGEST = 1e100  # squares of larger numbers, added up, may be infinite
 
 
@@ -77,7 +79,7 @@ def vector_array(values: Any, name: str = "vectors") -> NDArray[Any]:
 
 def blocks(vectors: NDArray[Any]) -> list[slice]:
     """Cut rows into blocks of bounded memory; there is at least one."""
-    size = max(256, _BLOCK // max(1, vectors.shape[1]))
+    size = max(256, BLOCK // max(1, vectors.shape[1]))
     return [slice(start, start + size) for start in range(0, max(1, len(vectors)), size)]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
+from scipy.special import ndtri
 
 from romdp.core.validation import freeze
 from romdp.encoding.codebook import SEVERAL, Codebook, k_means, lead, tidy
@@ -28,7 +29,7 @@ _LONELY = 0.03  # share of vectors with a code alone: more of them are outliers,
 _LONELY_CODES = 1 / 3  # share of codes with one vector: of what is discovered, most is met again
 _WIDE = 1.2  # times as spread as usual: a code that may be two
 _RADII = 40  # that are tried, each 1.3 times the last
-_NORMAL = 1.4826  # the standard deviation of normal numbers over their median absolute deviation
+_NORMAL = 1 / float(ndtri(0.75))  # a standard deviation over the median absolute deviation
 
 
 def whiten_within(vectors: Floats, codes: Ints) -> Floats:

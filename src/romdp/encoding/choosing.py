@@ -13,7 +13,7 @@ import numpy as np
 
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
-from romdp.data.vectors import blocks
+from romdp.data.vectors import BLOCK, blocks
 from romdp.encoding.apart import codes_apart
 from romdp.encoding.codebook import Codebook, k_means
 from romdp.encoding.directions import (
@@ -28,6 +28,9 @@ from romdp.encoding.directions import (
     whitening,
 )
 from romdp.encoding.scoring import (
+    CERTAIN,
+    CLEAR,
+    RECENT,
     Score,
     both,
     by_age,
@@ -40,16 +43,12 @@ from romdp.encoding.scoring import (
 from romdp.encoding.views import VIEWS, Encoding, cut
 
 _MOST_FEATURES = 1024  # longer vectors are made shorter first
-_MOST_ENTRIES = 2**21  # of a matrix that leaves out columns
 _MOST_COMPONENTS = 256
 _SAMPLE = 20_000  # rows that codes are found in
-_SCORED = 50_000  # rows that views are compared on, the last ones: they show what is new
-_HOPELESS = 0.3  # share of the best score of codes, below which codes are not grouped
-_AS_GOOD = 1.0  # standard errors between views that predict equally well
-_ALMOST_AS_GOOD = 2.0  # standard errors that codes apart may predict worse
-_PARTLY_AS_GOOD = 0.3, 0.1  # or share of the score: at first, and once they are in use
-_CLEARLY = 3.0  # standard errors that they predict better with another view if they are mixed
-_SAFELY_AS_GOOD = 0.5  # share of the best codes' score: codes in use then stay, whatever groups say
+_ALIKE = 1.0  # standard errors between equally good views: the rule of Breiman et al. 1984
+# Shares of the best score: below the first, codes are not grouped, nor codes apart believed; codes
+# apart that are in use are believed above the second, and kept whatever groups say above the third.
+_HOPELESS, _IN_USE, _SAFE = 0.3, 0.1, 0.5
 _MOST_CODES, _ROWS_PER_CODE = 400, 10
 
 
@@ -68,7 +67,7 @@ def reduction(steps: Trajectory, rng: np.random.Generator) -> LinearMap | None:
     for rows in blocks(vectors):
         varies |= (vectors[rows] != start).any(axis=0)
     n_varying = max(1, int(np.count_nonzero(varies)))
-    if n_varying <= _MOST_FEATURES and n_varying * d <= _MOST_ENTRIES:
+    if n_varying <= _MOST_FEATURES and n_varying * d <= BLOCK:
         return LinearMap(np.where(varies, 0.0, start), np.eye(d)[:, varies])
     most = min(steps.n_steps, 4 * _MOST_COMPONENTS)
     some = np.sort(rng.choice(steps.n_steps, most, replace=False))
@@ -202,7 +201,7 @@ def learn_encoding(
     if group is not None and not _still_tell_states(candidates, previous, judge):
         candidates = _score_groups(candidates, judge, group)
     in_use = previous is not None and previous.view == "apart"
-    best = _choose(candidates, _PARTLY_AS_GOOD[in_use], judge)
+    best = _choose(candidates, _IN_USE if in_use else _HOPELESS, judge)
     _, scale = mean_and_scale(moments)
     constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
     scores = {
@@ -236,7 +235,7 @@ def _still_tell_states(
     if previous is None or not previous.tells_states:
         return False
     best = max(candidates, key=lambda candidate: candidate.score.mean)
-    enough = _SAFELY_AS_GOOD * best.score.mean
+    enough = _SAFE * best.score.mean
     return any(
         c.name == "apart"
         and not c.stepwise
@@ -257,7 +256,7 @@ def _are_several(apart: Candidate, other: Candidate, judge: Judge) -> bool:
         return False
     pairs, motives = both(apart.codes, other.codes), judge.motives
     together = score(pairs, judge.steps, motives)
-    return together.exceeds(score(apart.codes, judge.steps, motives)) > _CLEARLY
+    return together.exceeds(score(apart.codes, judge.steps, motives)) > CERTAIN
 
 
 def _score_groups(
@@ -295,12 +294,12 @@ def _choose(candidates: list[Candidate], partly: float, judge: Judge) -> Candida
     for candidate in candidates:
         if candidate.name != "apart":
             continue
-        if not best.score.is_signal or behind["apart"] < _ALMOST_AS_GOOD:
+        if not best.score.is_signal or behind["apart"] < CLEAR:
             return candidate
         enough = candidate.score.mean > partly * best.score.mean
         if enough and not _are_several(candidate, best, judge):
             return candidate
-    as_good = [c for c in candidates if behind[c.name] < _AS_GOOD]
+    as_good = [c for c in candidates if behind[c.name] < _ALIKE]
     return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
 
 
@@ -346,7 +345,7 @@ def _candidates(
     most = most if n_codes is None else min(n_codes, n)
     sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
     rows = vectors_of(steps)[sample].astype(np.float64)
-    part = last_steps(steps, _SCORED)
+    part = last_steps(steps, RECENT)
     looks = []
     for name, inner in maps.items():
         if name in views and inner.matrix.any():

@@ -15,12 +15,12 @@ from romdp.core.formats import Format, exact, index, optional, part, real, whole
 from romdp.core.storage import PathLike, read_arrays, write_arrays
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
+from romdp.data.vectors import BLOCK
 from romdp.encoding.directions import Floats, Ints, LinearMap
-from romdp.encoding.scoring import last_steps, vectors_of
+from romdp.encoding.scoring import RECENT, last_steps, vectors_of
 from romdp.encoding.views import Encoding, cut
 
 _MEMBERS = 4  # of each kind that are kept
-_MOST_NUMBERS = 2**21  # that are kept of all members
 
 PORTRAITS = Format(
     "portraits",
@@ -78,7 +78,7 @@ class Portraits:
         shown = vectors.astype(np.float64)
         spread = shown.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
-        most = min(_MEMBERS, max(1, _MOST_NUMBERS // max(1, 2 * n_states * d)))
+        most = min(_MEMBERS, max(1, BLOCK // max(1, 2 * n_states * d)))
         means = np.zeros((n_states, d))
         typical, doubtful = np.zeros((2, n_states, most, d))
         rows = np.bincount(states, minlength=n_states)
@@ -104,7 +104,6 @@ class Portraits:
         )
 
 
-_TEACHING = 40_000  # steps that a decoder is taught from
 _ROUNDS = 5
 _STRETCH = 50  # steps in a row that belong to the same half
 _PRIOR = 0.05  # steps before the first to each state
@@ -254,7 +253,7 @@ def teach(
     judged
         The states of the last rows, each decoded by a decoder that was not fitted to it.
     """
-    steps = last_steps(steps, _TEACHING)
+    steps = last_steps(steps, RECENT)
     states = states[-steps.n_steps :]
     space = white(vectors_of(steps))
     weights, bias = _logit(space, states, n_states)

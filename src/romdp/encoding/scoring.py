@@ -81,13 +81,18 @@ def earned(steps: Trajectory) -> Floats | None:
     return total
 
 
+RECENT = 50_000
+"""So many steps, the last ones, are enough to compare views and to teach a decoder."""
+
+CLEAR, CERTAIN = 2.0, 3.0
+"""Standard errors of a difference that counts if nothing speaks against it, and anyway."""
+
 _WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # prior steps, the best is taken
 _BLOCKS = 40  # of consecutive steps: every other one is held out
-_CLEARLY = 2.0  # standard errors that codes must predict better together with the step
 _WORTH = 1 / 3  # share of their score that the step must add: less is what any splitting may add
 _FEWEST_EPISODES = 10  # before that is asked
 _LONGEST = 512  # steps of an episode beyond which it is not
-_OFTEN, _NEARLY_ALWAYS = 0.6, 0.9  # chances of an action that are motives of their own
+_OFTEN, _NEARLY_ALWAYS = 0.6, 0.9  # probabilities of an action that are motives of their own
 _BELIEVED = 10.0  # steps before the first, with actions as everywhere
 
 
@@ -116,7 +121,7 @@ class Score:
     @property
     def is_signal(self) -> bool:
         """Whether the codes predict anything."""
-        return self.mean > 3 * self.error
+        return self.mean > CERTAIN * self.error
 
     def exceeds(self, other: "Score") -> float:
         """Return by how many standard errors the score is larger, compared block by block."""
@@ -226,7 +231,7 @@ def score_with_age(
     if 2 * pairs.max() > len(pairs) or pairs.max() == len(np.unique(codes)) - 1:
         return alone, False  # each was met once, or codes show the step
     together = score(pairs, steps, motives)
-    clearly = together.exceeds(alone) > (-_CLEARLY if in_use else _CLEARLY)
+    clearly = together.exceeds(alone) > (-CLEAR if in_use else CLEAR)
     stepwise = clearly and together.mean - alone.mean > _WORTH * together.mean
     return (together if stepwise else alone), stepwise
 

@@ -59,7 +59,7 @@ def _reduce(inside: Floats, leaving: Floats) -> Floats:
     """Take the states out from the last to the first, in place; returns each one's pivot.
 
     ``inside[i, j]`` is the chance to go from i to j and ``leaving[i]`` the chance to go to none
-    of them. The pivot of k is the chance to leave k for a state below k or for good.
+    of them. The pivot of k is the probability to leave k for a state below k or for good.
     """
     n = leaving.size
     pivots = np.zeros(n)
@@ -168,9 +168,9 @@ def expected_total(inside: Floats, leaving: Floats, earned: Floats) -> Floats:
     Parameters
     ----------
     inside
-        (n, n) chances to go from one of n states to another.
+        (n, n) probabilities to go from one of n states to another.
     leaving
-        (n,) chances to leave them; together with ``inside`` each row sums to one. From every
+        (n,) probabilities to leave them; together with ``inside`` each row sums to one. From every
         state it must be possible to leave.
     earned
         (n,) earned at each visit. If none is negative the result has full relative accuracy.

@@ -143,8 +143,8 @@ def _passage_times(
 ) -> Floats:
     """Solve for one target by policy iteration.
 
-    The start is to come nearer with the largest chance: a policy that surely arrives. The values
-    of a policy have full relative accuracy, however large they are.
+    The start is to come nearer with the largest probability: a policy that surely arrives. The
+    values of a policy have full relative accuracy, however large they are.
     """
     states = np.arange(len(finite))
     inner = np.flatnonzero(finite & (states != target))

@@ -49,10 +49,11 @@ def _one_gain(gain: NDArray[np.float64], laws: NDArray[np.float64], what: str) -
         rarest = laws.min(where=laws > 0, initial=1.0)
         if rarest < _RAREST:
             raise StructureError(
-                f"{what} cannot be told to the precision of 64-bit floats: a transition has chance "
-                f"{rarest:g}, so it matters only after some {1 / rarest:.0e} steps. Without such "
-                f"transitions it is {gain[high]:.6g} from state {high} and {gain[low]:.6g} from "
-                f"state {low}; set probabilities below {_RAREST:g} to zero if that is meant"
+                f"{what} cannot be told to the precision of 64-bit floats: a transition has "
+                f"probability {rarest:g}, so it matters only after some {1 / rarest:.0e} steps. "
+                f"Without such transitions it is {gain[high]:.6g} from state {high} and "
+                f"{gain[low]:.6g} from state {low}; set probabilities below {_RAREST:g} to zero if "
+                "that is meant"
             )
         raise StructureError(
             f"{what} depends on the start state: it is {gain[high]:.6g} from state {high} and "
@@ -221,8 +222,8 @@ class MDP:
         policy
             (S,) actions; under a horizon of H steps also (H, S). None: the best policy.
         ending
-            (S, A) chances that a step of each pair ends the episode. Otherwise the step moves by
-            ``transition``. None: episodes do not end. The average objective does not read it.
+            (S, A) probabilities that a step of each pair ends the episode. Otherwise the step moves
+            by ``transition``. None: episodes do not end. The average objective does not read it.
 
         Returns
         -------

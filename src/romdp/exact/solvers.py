@@ -116,8 +116,8 @@ def discounted_iteration(
 ) -> tuple[Floats, Ints]:
     """Find a policy of the largest discounted sum of rewards, and its value from every state.
 
-    ``ending`` holds the chance that a step of each pair ends the episode, after which nothing more
-    is earned; else the step moves by ``transition``. Howard's policy iteration (Puterman 1994,
+    ``ending`` holds the probability that a step of each pair ends the episode, after which nothing
+    more is earned; else the step moves by ``transition``. Howard's policy iteration (Puterman 1994,
     section 6.4); the policy takes the lowest of equally good actions.
 
     Examples

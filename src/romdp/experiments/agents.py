@@ -38,7 +38,7 @@ class Settings:
         Multiplies the widths of all sets but the time-uniform ones, which need none. A scale
         without ``sets`` means the paper's sets.
     delta
-        The chance that the truth may lie outside them.
+        The probability that the truth may lie outside them.
     unknown_states
         Whether SL-UCRL is not told the number of hidden states.
     factor

@@ -241,7 +241,7 @@ def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
 
 
 def _directions(encoding: Encoding, names: Sequence[str]) -> Html:
-    """Draw how strong the directions are beside chance, and what they weigh."""
+    """Draw how strong the directions are beside those of noise, and what they weigh."""
     strengths = encoding.strengths[:_STRENGTHS]
     if not len(strengths) or not np.isfinite(encoding.noise):
         return element("p", "There were too few steps to tell.")

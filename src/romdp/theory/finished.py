@@ -121,7 +121,7 @@ def run_bound(
     run
         Anything with ``epochs`` and ``groupings`` like those of `romdp.play`.
     delta
-        The chance that the bound may fail.
+        The probability that the bound may fail.
     visits, counts
         nu_k(s, a) and N_k(s, a) for each epoch, each (S_k, A), as `epoch_counts` returns them.
         Without them the inner sum is replaced by its largest value under the doubling rule; see

@@ -99,8 +99,8 @@ def pomdp_diameter(transition: Floats) -> float:
 def auxiliary_diameter(world: ROMDP, partition: Partition, times: Floats | None = None) -> float:
     """Return the diameter of the auxiliary MDP of a grouping that refines the hidden states.
 
-    A group s of observations of hidden state x(s) has the chance q(s), the sum of their chances,
-    and p(s' | s, a) = T(x(s') | x(s), a) q(s'). An arrival in x(s') that shows another group
+    A group s of observations of hidden state x(s) has the probability q(s), the sum of theirs, and
+    p(s' | s, a) = T(x(s') | x(s), a) q(s'). An arrival in x(s') that shows another group
     starts again from there, so hitting times follow from those of the hidden MDP, and the
     hardest target in each hidden state is its rarest group. Observations without a group are
     groups of their own, as in ``cor:partial.cluster.est``.

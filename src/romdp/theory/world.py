@@ -163,7 +163,7 @@ def bounds(
     world
         It is read with its hidden states: nothing here is for learners.
     delta
-        The chance that a bound may fail.
+        The probability that a bound may fail.
     steps
         N, in regret bounds and in the logarithms of N_r and N_p.
     policy

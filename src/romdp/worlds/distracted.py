@@ -85,7 +85,7 @@ class DistractedRing(VectorWorld):
         up, down = rng.uniform(0.1, 0.9, (2, width))
         up[self.indicators], down[self.indicators] = 0.0, 1.0  # raised by hand
         self._rise = up
-        self._stay = 1.0 - down - up  # added to the chance of being 1 if the bit is 1 now
+        self._stay = 1.0 - down - up  # added to the probability of being 1 if the bit is 1 now
         self._stationary = up / (up + down)
         self._right: list[int] = self.right.tolist()
         self._bit: list[int] = self.indicators.tolist()
