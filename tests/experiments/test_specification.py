@@ -1,12 +1,42 @@
+"""An experiment as data: its worlds, its agents and its runs."""
+
 import json
 
 import pytest
 from experiment_cases import small
 
 import romdp
+from romdp.agents.planners import Optimism, Posterior
+from romdp.agents.stopping import Doubling
+from romdp.clustering.clusterer import Chain, Known, Singletons, Spaced
+from romdp.clustering.homogeneity import Homogeneity
+from romdp.clustering.overlap import Overlap
+from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError, ROMDPError, StorageError, UnknownNameError
-from romdp.experiments.agents import Settings
+from romdp.data.partition import Partition
+from romdp.experiments.agents import (
+    AGENTS,
+    BASELINE_NAMES,
+    Settings,
+    check_agents,
+    check_installed,
+    make_agent,
+)
+from romdp.experiments.directory import RunDirectory
+from romdp.experiments.running import run_experiment
 from romdp.experiments.specification import Experiment, RunSpec
+from romdp.experiments.summary import format_summary
+from romdp.experiments.worlds import (
+    EnvironmentWorld,
+    FileWorld,
+    NamedWorld,
+    kept_file,
+    safe_name,
+    world_from,
+)
+from romdp.planning.confidence import Hoeffding
+from romdp.planning.timeuniform import TimeUniform
+from romdp.reports import read_results, write_figures, write_report
 from romdp.worlds.named import WORLDS
 
 
@@ -142,3 +172,343 @@ def test_wrong_content(content, kind):
 def test_an_experiment_says_its_objective(worlds, settings, said):
     made = Experiment(worlds, ("lc-psrl",), steps=10, settings=Settings(**settings))
     assert made.objective == said
+
+
+@pytest.fixture
+def world_file(tmp_path):
+    path = tmp_path / "my world.npz"
+    romdp.worlds.river_swim(3, 6).save(path)
+    return path
+
+
+def test_defaults_are_written_out():
+    spec = NamedWorld("random-romdp", {"n_states": 3})
+    assert spec.arguments["n_states"] == 3
+    assert spec.arguments["concentration"] == 1.0
+    assert "seed" not in spec.arguments
+    assert "n_observations" not in spec.arguments
+    assert world_from(spec.to_dict()) == spec
+
+
+def test_a_label_tells_two_worlds_of_one_name_apart():
+    spec = world_from({"name": "grid", "label": "a slippery/grid", "arguments": {"slip": 0.3}})
+    assert spec.label == "a_slippery_grid"
+    assert spec.make(None, 4) == romdp.worlds.grid(slip=0.3, seed=4)
+
+
+def test_a_world_without_randomness_is_the_same_for_all():
+    spec = NamedWorld("river-swim", {"n_states": 4})
+    assert spec.make(8, 0) == spec.make(8, 5) == romdp.worlds.river_swim(4, 8)
+
+
+def test_a_file_is_named_by_its_content(world_file):
+    spec = world_from(str(world_file))
+    assert isinstance(spec, FileWorld)
+    assert spec.label == "my_world"
+    assert spec.make(None, 3) == romdp.worlds.river_swim(3, 6)
+    assert world_from(spec.to_dict()) == spec
+    romdp.worlds.river_swim(3, 9).save(world_file)
+    assert world_from(str(world_file)) != spec
+    with pytest.raises(StorageError, match="it was changed"):
+        world_from(spec.to_dict())
+
+
+def test_a_run_directory_has_its_own_copy(world_file, tmp_path):
+    spec = world_from(str(world_file))
+    copy = tmp_path / kept_file(spec.sha256)
+    copy.parent.mkdir()
+    world_file.rename(copy)
+    assert world_from(spec.to_dict(), tmp_path) == spec
+
+
+def test_a_file_that_is_not_there_or_not_a_world(tmp_path):
+    with pytest.raises(StorageError, match="cannot read"):
+        world_from(str(tmp_path / "none.npz"))
+    (tmp_path / "bad.npz").write_bytes(b"bad")
+    with pytest.raises(StorageError, match="damaged"):
+        world_from(str(tmp_path / "bad.npz"))
+
+
+def test_safe_names():
+    assert safe_name("../a b?.npz") == ".._a_b_.npz"
+
+
+def test_agents_and_baselines_are_compared_by_their_returns(tmp_path):
+    experiment = Experiment(
+        ({"name": "gym:FrozenLake-v1", "arguments": {"views": 2}},),
+        ("psrl", "q-learning"),
+        steps=300,
+        seeds=2,
+    )
+    directory = RunDirectory.create(tmp_path / "lake", experiment)
+    assert run_experiment(directory) == []
+    summary = json.loads((tmp_path / "lake" / "summary.json").read_text())
+    (cell,) = summary["cells"]
+    assert [figures["agent"] for figures in cell["agents"]] == ["psrl", "q-learning"]
+    for figures in cell["agents"]:
+        assert 0.0 <= figures["mean_return"]["mean"] <= 1.0
+        assert figures["episodes"] > 10
+    assert "gym_FrozenLake-v1, 32 observations" in format_summary(summary)
+    table = romdp.load_runs(tmp_path / "lake")
+    assert set(table["agent"].to_pylist()) == {"psrl", "q-learning"}
+    assert len(set(table["seed"].to_pylist())) == 2
+    returns = romdp.load_runs(tmp_path / "lake", "returns").to_pandas()
+    assert [*returns] == ["agent", "world", "n_observations", "seed", "step", "return", "length"]
+    for run, found in directory.contents().finished.items():
+        mine = returns[(returns.agent == run.agent) & (returns.seed == run.replicate)]
+        assert len(mine) == found.facts["episodes"]["number"]
+        late = mine[mine.step > 240]  # the last fifth
+        assert late["return"].mean() == pytest.approx(found.facts["episodes"]["mean_return"])
+        assert (mine.length.cumsum() == mine.step).all()
+    with pytest.raises(InvalidInputError, match="returns"):
+        romdp.load_runs(tmp_path / "lake", "groups")
+    results = read_results(tmp_path / "lake")
+    for record in results.records:
+        mine = returns[(returns.agent == record.agent) & (returns.seed == record.seed)]
+        number = max(10, (mine.step > 240).sum())
+        final = mine["return"].tail(number).mean()
+        assert record.curves["mean_return"][-1] == pytest.approx(final)
+    page = write_report(results).read_text(encoding="utf-8")
+    assert '<th scope="col">success</th>' in page
+    assert "Objective: episodic." in page
+    assert '"measures":{"mean_return":"mean return",' in page
+    written = write_figures(tmp_path / "lake")
+    assert "mean-return.svg" in [path.name for path in written]
+
+
+def test_an_environment_is_plain_data():
+    world = world_from({"name": "gym:Taxi-v4", "arguments": {"reward_range": [-10, 20]}})
+    assert isinstance(world, EnvironmentWorld)
+    assert world_from(world.to_dict()) == world
+    assert world.size() == 500
+
+
+@pytest.mark.parametrize(
+    ("world", "agents", "message"),
+    [
+        ("gym:Nowhere-v0", ("psrl",), "cannot make the environment 'Nowhere-v0'"),
+        ("gym:Pendulum-v1", ("psrl",), "chooses among a few actions"),
+        ("gym:FrozenLake-v1", ("oracle",), "must be told the hidden states"),
+        ({"name": "gym:FrozenLake-v1", "arguments": {"view": 3}}, ("psrl",), "did you mean"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(world, agents, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Experiment((world,), agents, steps=10, seeds=1)
+
+
+def cliff(**arguments):
+    return {"name": "gym:CliffWalking-v1", "arguments": arguments}
+
+
+@pytest.mark.parametrize(
+    ("world", "agents", "message"),
+    [
+        (cliff(), ("lc-psrl", "psrl"), "'psrl' must be told the smallest and the largest reward"),
+        (cliff(views=2), ("ucrl3",), "reward_range="),
+        (cliff(reward_range=[0, -1]), ("lc-psrl",), "reward_range"),
+        (cliff(reward_range="wide"), ("psrl",), "reward_range"),
+    ],
+)
+def test_a_missing_range_of_rewards_is_refused_before_anything_is_written(
+    world, agents, message, tmp_path
+):
+    experiment = Experiment((world,), agents, steps=10, seeds=1)
+    with pytest.raises(InvalidInputError, match=message):
+        RunDirectory.create(tmp_path / "x", experiment)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("world", "agents"),
+    [
+        (cliff(), ("lc-psrl", "q-learning")),  # these take any reward
+        (cliff(reward_range=[-100, 0]), ("psrl", "ucrl2")),
+        ({"name": "gym:FrozenLake-v1"}, ("psrl",)),  # says that its rewards lie in [0, 1]
+        ({"name": "gym:romdp/RiverSwim-v0"}, ("psrl",)),
+        ({"name": "gym:romdp/GaussianLock-v0"}, ("psrl",)),
+    ],
+)
+def test_a_range_of_rewards_is_asked_for_only_where_it_is_needed(world, agents, tmp_path):
+    RunDirectory.create(tmp_path / "x", Experiment((world,), agents, steps=10, seeds=1))
+    assert (tmp_path / "x" / "experiment.json").exists()
+
+
+WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=8, seed=1)
+MDP = romdp.worlds.random_mdp(n_states=4, n_actions=2, seed=1)
+SETTINGS = Settings(scale=0.3, sets="jaksch", delta=0.1)
+
+
+def test_the_names_are_those_of_the_contract():
+    assert {*AGENTS, *BASELINE_NAMES} == {
+        *(
+            "sl-ucrl",
+            "sl-ucrl-paper",
+            "sl-ucrl-matrix",
+            "lc-ucrl",
+            "lc-psrl",
+            "ucrl2",
+            "ucrl3",
+            "psrl",
+        ),
+        *("oracle", "oracle-psrl", "two-phase", "dqn", "q-learning"),
+    }
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("world", [WORLD, MDP], ids=["romdp", "mdp"])
+def test_every_agent_plays_under_its_name(name, world):
+    run = romdp.play(make_agent(name, world, SETTINGS), world, steps=30, seed=0)
+    assert run.agent == name
+    assert run.steps[-1] == 30
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_all_optimistic_agents_have_the_same_confidence_sets(name):
+    planner = make_agent(name, WORLD, SETTINGS).planner
+    if name in ("lc-psrl", "psrl", "oracle-psrl"):
+        assert isinstance(planner, Posterior)
+    elif name == "ucrl3":  # is known by its sets
+        assert planner == Optimism(TimeUniform(), 0.1)
+    else:
+        sets = "paper" if name == "sl-ucrl-paper" else "jaksch"
+        assert planner == Optimism(Hoeffding(0.3, sets), 0.1)
+
+
+def _unspaced(clusterer):
+    return clusterer.clusterer if isinstance(clusterer, Spaced) else clusterer
+
+
+@pytest.mark.parametrize("name", ["sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix"])
+def test_sl_ucrl_is_told_the_number_of_states_unless_unknown(name):
+    told = _unspaced(make_agent(name, WORLD, SETTINGS).clusterer)
+    assert isinstance(told, Chain)
+    overlap = told.clusterers[-1]
+    sets = Hoeffding(0.3, "paper" if name == "sl-ucrl-paper" else "jaksch")
+    assert (overlap.n_states, overlap.confidence) == (3, sets)
+    untold = _unspaced(make_agent(name, WORLD, Settings(unknown_states=True)).clusterer)
+    parts = untold.clusterers if isinstance(untold, Chain) else (untold,)
+    assert not any(isinstance(part, Overlap) for part in parts)
+
+
+@pytest.mark.parametrize("name", ["sl-ucrl", "sl-ucrl-paper", "sl-ucrl-matrix"])
+def test_delta_reaches_every_part(name):
+    agent = make_agent(name, WORLD, Settings(delta=0.003))
+    assert agent.planner.delta == 0.003
+    parts = _unspaced(agent.clusterer).clusterers
+    assert [part.delta for part in parts] == [0.003] * len(parts)
+
+
+def test_the_papers_own_has_nothing_of_ours():
+    agent = make_agent("sl-ucrl-paper", WORLD, Settings(constant=2.5, unknown_states=True))
+    assert agent.clusterer == Spectral.paper(2.5)
+    assert agent.counting == "paper"
+    assert agent.planner.confidence == Hoeffding()  # whatever the sets of the others are
+    assert agent.stopping == Doubling()
+    assert make_agent("sl-ucrl", WORLD).counting == "pooled"
+
+
+def test_the_matrix_method():
+    agent = make_agent("sl-ucrl-matrix", WORLD, Settings(unknown_states=True))
+    assert agent.clusterer == Spaced(Chain(Homogeneity(), Spectral(method="matrix")))
+    told = _unspaced(make_agent("sl-ucrl-matrix", WORLD).clusterer)
+    assert told.clusterers[1] == Spectral(method="matrix", n_states=3)
+
+
+def test_an_mdp_has_no_states_to_tell_and_the_factor_of_the_appendix():
+    agent = make_agent("sl-ucrl", MDP)
+    assert agent.clusterer == Spectral(factor=0.5, rank_step="threshold", decay=6.0)
+    exact = make_agent("sl-ucrl", MDP, Settings(factor=1.0)).clusterer
+    assert exact == Spaced(Chain(Homogeneity(), Spectral()))
+
+
+def test_only_the_oracles_know_the_labels():
+    for name in AGENTS:
+        clusterer = make_agent(name, WORLD).clusterer
+        assert isinstance(clusterer, Known) == name.startswith("oracle")
+    assert make_agent("oracle", WORLD).clusterer.partition == Partition(WORLD.labels)
+    assert isinstance(make_agent("ucrl2", WORLD).clusterer, Singletons)
+
+
+def test_an_unknown_agent_gets_a_suggestion():
+    with pytest.raises(UnknownNameError, match="did you mean 'ucrl"):
+        make_agent("ucrl", WORLD)
+    with pytest.raises(UnknownNameError, match="did you mean 'q-learning'"):
+        check_agents(("qlearning",))
+    with pytest.raises(InvalidInputError, match="'psrl' is given twice"):
+        check_agents(("psrl", "oracle", "psrl"))
+
+
+def test_a_baseline_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("romdp.experiments.agents.find_spec", lambda name: None)
+    check_installed(AGENTS)
+    for name in BASELINE_NAMES:
+        with pytest.raises(InvalidInputError, match=r"pip install 'romdp\[dqn\]'"):
+            check_installed([name])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scale": -1.0},
+        {"scale": float("nan")},
+        {"scale": "0.1"},
+        {"sets": "papers"},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"unknown_states": "yes"},
+        {"factor": -0.5},
+        {"constant": float("inf")},
+        {"objective": "best"},
+    ],
+    ids=str,
+)
+def test_wrong_settings(wrong):
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        Settings(**wrong)
+
+
+def test_settings_say_which_sets():
+    assert "'jaksch' times 0.3, delta 0.1" in str(SETTINGS)
+    assert Settings(**SETTINGS.to_dict()) == SETTINGS
+
+
+@pytest.mark.parametrize("name", sorted({*AGENTS} - {"sl-ucrl-paper"}))
+def test_the_sets_hold_unless_a_scale_or_others_are_given(name):
+    if not name.endswith("psrl"):
+        assert make_agent(name, WORLD).planner == Optimism(TimeUniform(), 0.05)
+    if not name.endswith(("psrl", "ucrl3")):
+        assert make_agent(name, WORLD, Settings(scale=0.2)).planner.confidence == Hoeffding(0.2)
+        old = make_agent(name, WORLD, Settings(sets="jaksch"))
+        assert old.planner.confidence == Hoeffding(1.0, "jaksch")
+
+
+@pytest.mark.parametrize("name", ["ucrl2", "oracle", "sl-ucrl", "lc-ucrl", "two-phase"])
+def test_sets_by_name(name):
+    uniform = make_agent(name, WORLD, Settings(sets="time-uniform", delta=0.1))
+    assert uniform.planner == Optimism(TimeUniform(), 0.1)
+    jaksch = make_agent(name, WORLD, Settings(sets="jaksch", scale=0.3, delta=0.1))
+    assert jaksch.planner == make_agent(name, WORLD, SETTINGS).planner
+
+
+def test_sets_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInputError, match="have no scale"):
+        Settings(sets="time-uniform", scale=0.1)
+    with pytest.raises(InvalidInputError, match="SL-UCRL has no Bernstein sets"):
+        make_agent("sl-ucrl", WORLD, Settings(sets="bernstein"))
+
+
+def test_settings_in_words():
+    assert Settings(scale=1.0).confidence == Hoeffding()
+    assert str(Settings()) == "time-uniform confidence sets, delta 0.05"
+    assert "'jaksch' times 0.3" in str(SETTINGS)
+
+
+def test_all_agents_have_the_objective_of_the_settings():
+    for name in AGENTS:
+        assert make_agent(name, WORLD).planner.objective is None
+        made = make_agent(name, WORLD, Settings(objective="episodic:7"))
+        assert str(made.planner.objective) == "episodic, 7 steps"
+    assert make_agent("lc-psrl", None, Settings(objective="0.9")).planner.objective.rate == 0.9
+    assert Settings(objective=0.9).baseline_settings == {"discount": 0.9}
+    assert Settings(objective="episodic").baseline_settings == {}

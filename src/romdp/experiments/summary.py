@@ -241,7 +241,8 @@ _HEADER = (
 )
 
 _RETURN_HEADER = (
-    *("agent", "return", "95% interval", "IQM", "success", "episodes", "groups", "seconds"),
+    *("agent", "return", "95% interval", "IQM", "success", "95% interval", "episodes", "groups"),
+    "seconds",
 )
 
 
@@ -334,6 +335,7 @@ def _return_row(figures: Mapping[str, Any]) -> tuple[str, ...]:
         interval(found["mean_interval"], 3),
         number(found["interquartile_mean"], 3),
         number(figures["success_rate"]["mean"], 3),
+        interval(figures["success_rate"]["mean_interval"], 3),
         number(figures["episodes"], 0),
         number(figures["n_clusters"]["mean"], 1),
         number(figures["seconds"], 1),
