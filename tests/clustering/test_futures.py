@@ -47,14 +47,14 @@ def corridor(length, n_episodes, seed):
     return seen, cue
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_random_machine_is_found(seed):
     """Nine tenths of the gap from the last event to the truth are closed, on other sequences."""
     seen, laws = random_machine(seed)
     held = np.arange(seen.n_steps) >= 4 * seen.n_steps // 5
     memory = learn_memory(seen.part(0, int((~held).sum())), None)
     assert memory is not None
-    assert memory.n_states <= 21
+    assert memory.n_states <= 14
     known = held & (seen.next_observations >= 0)
     after = seen.next_observations[known]
     truth = np.log(laws[known, after]).mean()
@@ -186,3 +186,23 @@ def test_rows_join_the_group_in_which_they_are_most_probable():
     rows, columns = np.nonzero(table)
     labels = futures.group_rows(rows, columns, table[rows, columns], lists, 60)
     assert Partition(labels) == Partition(kinds)
+
+
+def test_what_matters_two_steps_on_is_kept():
+    """Each event is mostly that of two steps before, so the last one tells only of the one after.
+
+    Codes that are followed alike are told apart if what follows leads to different states.
+    """
+    rng = np.random.default_rng(0)
+    shown = rng.integers(3, size=(400, 12))
+    for t in range(2, 12):
+        same = rng.random(400) < 0.9
+        shown[same, t] = shown[same, t - 2]
+    flat = shown.ravel()
+    seen = Trajectory(flat, 0 * flat, lengths=np.full(400, 12))
+    memory = learn_memory(seen, None)
+    assert memory is not None
+    at = memory.run_over(seen).reshape(400, 12)[:, 11]
+    pairs = 3 * shown[:, 10] + shown[:, 11]
+    assert Partition(at) == Partition(pairs)
+    assert (memory.curve[:, 1] == np.sort(memory.curve[:, 1])).all()

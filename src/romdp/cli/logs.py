@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FILES = typer.Argument(
     metavar="FILE...",
-    help="Parquet, CSV, Arrow or JSON-lines files, folders of such files, or globs.",
+    help="Parquet, CSV, Arrow, JSON-lines or XES files, folders of such files, or globs.",
     show_default=False,
 )
 _Files = Annotated[list[str], _FILES]
@@ -93,14 +93,15 @@ def fit_command(
         bool, option("--sort", "Sort each episode by the column --order.", _READING)
     ] = False,
     ends: Annotated[
-        str,
+        str | None,
         option(
             "--ends",
             "What the last row of an episode means: truncated (it is not known what follows), "
             "terminated (it ended), or restart (it ended, and rewards count per step).",
             _READING,
+            default="truncated, of event logs terminated",
         ),
-    ] = "truncated",
+    ] = None,
     missing: Annotated[
         str,
         option(
@@ -113,6 +114,16 @@ def fit_command(
     propensity: Annotated[
         str | None, _column("propensity", _PROBABILITY, _READING, "estimated")
     ] = None,
+    memory: Annotated[
+        str,
+        option(
+            "--memory",
+            "How many steps a state looks back, or auto: as far as predicts held-out episodes "
+            "better.",
+            _FINDING,
+            "STEPS",
+        ),
+    ] = "0",
     counts: Annotated[
         Path | None,
         option(
@@ -205,6 +216,7 @@ def fit_command(
             objective=objective,
             propensity=propensity,
             counts=counts is not None,
+            memory=int(memory) if memory.lstrip("-").isdecimal() else memory,
             holdout=holdout,
             ends=ends,
             missing=missing,

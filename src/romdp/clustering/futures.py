@@ -21,13 +21,13 @@ from romdp.data.partition import Partition
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_TABLE = 2**16  # counts below this are looked up
+_TABLE = 2**12  # counts below this are looked up; making longer tables takes as long as merging
 _SWEEPS = 3  # after merging, in each of which every row may move
 _MOST_MERGED = 600  # rows that are merged pair by pair, the most frequent; the others then join
 
 
 def group_rows(
-    rows: Ints, columns: Ints, counts: Ints, lists: Ints, n_rows: int, most: int = 0
+    rows: Ints, columns: Ints, counts: Ints, lists: Ints, n_rows: int, price: float = 0.0
 ) -> Ints:
     """Group rows by what followed them.
 
@@ -39,8 +39,8 @@ def group_rows(
         The list that each outcome belongs to, from 0 on.
     n_rows
         The number of rows.
-    most
-        The most groups; 0 for any number.
+    price
+        What each group must gain, in nats, beyond the evidence that is weighed anyhow.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def group_rows(
         cell, row = _tables(alpha, sizes)
         data = (start, columns, counts, lists)
         _add_all(*data, labels, groups, sums)
-        _merge(groups, sums, cell, row, alpha, sizes, most, labels)
+        _merge(groups, sums, cell, row, alpha, sizes, price, labels)
         for sweep in range(_SWEEPS + 1):
             visited = frequent if sweep else frequent[_MOST_MERGED:]
             if not _place(*data, visited, groups, sums, cell, row, alpha, sizes, labels) and sweep:
@@ -167,7 +167,7 @@ def _merge(
     row: Floats,
     alpha: float,
     sizes: Ints,
-    most: int,
+    price: float,
     labels: Ints,
 ) -> None:
     """Merge the two groups whose union is most probable, until none is better than apart."""
@@ -195,7 +195,7 @@ def _merge(
             if alive[i] and best[i] >= 0 and (k < 0 or rises[i, best[i]] > rises[k, best[k]]):
                 k = i
         m = best[k]
-        if rises[k, m] <= 0.0 and (most == 0 or left <= most):
+        if rises[k, m] <= -price:
             break
         members[k] += members[m]
         groups[k] += groups[m]

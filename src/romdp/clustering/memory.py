@@ -29,11 +29,12 @@ _MOST_KEPT = 48  # observations of which it is asked whether it helps to remembe
 _HALF = 0.5  # the Dirichlet parameter of that question, and of an outcome that was never seen
 _ASKED = 3  # of which it is tried whether held-out steps are predicted better
 _CLEAR = 2.0  # standard errors
-_NOTHING: tuple[int, ...] = ()
 _HELD = 5  # every fifth part of a log is held out,
 _STRETCH = 50  # of so many steps where episodes are fewer than
 _FEWEST_EPISODES = 25
 _FEW_VISITS = 5  # of a code
+_PRICES = tuple(np.geomspace(3, 3e4, 9).tolist())  # of a state, in nats: three to each factor 30
+_HALVINGS = 3  # of the distance between two of them
 
 
 @dataclass(frozen=True)
@@ -90,19 +91,42 @@ class _Log:
         names, counts = np.unique(cells, return_counts=True)
         return names // width, names % width, counts
 
-    def group(self, codes: Ints, most: int = 0) -> Ints:
+    def group(self, codes: Ints, price: float = 0.0) -> Ints:
         """Group the codes of steps by their futures; returns the group of each step.
 
         Codes that were met in no step to learn from become what their letter becomes most.
         """
         names, numbers = np.unique(codes, return_inverse=True)
         rows, columns, counts = self.table(numbers)
-        states: Ints = group_rows(rows, columns, counts, self.lists, len(names), most)[numbers]
+        states: Ints = group_rows(rows, columns, counts, self.lists, len(names), price)[numbers]
         known = np.bincount(rows, minlength=len(names))[numbers] > 0
         if not known.all():
             tops = Memory.of(states, self.seen, known, self.letters).defaults
             states = np.where(known, states, tops[self.shown])
         return states
+
+    def look_back(self, states: Ints, price: float = 0.0, leads: bool = True) -> Ints:
+        """Return the states of one round more: of codes that are followed alike.
+
+        If it counts where a code ``leads``, then the same observations must also lead to the same
+        states: what matters only two steps on would be lost else.
+        """
+        codes = self.remembering(states)
+        found = self.group(codes, price)
+        if not leads:
+            return found
+        before = np.delete(np.arange(self.seen.n_steps), self.seen.starts + self.seen.lengths - 1)
+        shown = self.seen.actions[before] * (self.shown.max() + 2) + self.shown[before + 1] + 1
+        n = int(found.max()) + 1
+        names, columns = np.unique(shown * n + found[before + 1], return_inverse=True)
+        lists = np.unique(names // n, return_inverse=True)[1]
+        further = replace(
+            self,
+            steps=np.concatenate([self.steps, before]),
+            columns=np.concatenate([self.columns, len(self.lists) + columns]),
+            lists=np.concatenate([self.lists, int(self.lists.max()) + 1 + lists]),
+        )
+        return further.group(codes, price)
 
     def machine(self, states: Ints) -> Memory:
         """Return the machine that follows states."""
@@ -112,11 +136,10 @@ class _Log:
         """Whether codes are met too rarely to be compared."""
         return len(np.unique(codes)) * _FEW_VISITS > len(codes)
 
-    def first(self, most: int = 0) -> Ints:
+    def first(self, price: float = 0.0) -> Ints:
         """Return the states that rounds begin with: letters, or groups where letters are many."""
-        many = 0 < most <= int(self.letters.max())
-        if many or self.is_thin(self.remembering(self.shown)):
-            return self.group(self.shown, most)
+        if price or self.is_thin(self.remembering(self.shown)):
+            return self.group(self.shown, price)
         return self.shown
 
     def remembering(self, states: Ints) -> Ints:
@@ -156,34 +179,104 @@ class _Log:
 class _Recipe:
     """How a machine is made: from which letters, in how many rounds, and what is kept for long.
 
-    ``forgets`` says whether states further back than the rounds are forgotten.
+    ``price`` is what each state must gain, in nats, ``leads`` says whether codes of a state must
+    lead to the same states, and ``forgets`` whether states further back than the rounds are
+    forgotten.
     """
 
     letters: Ints
+    price: float = 0.0
     rounds: int = 0
     kept: tuple[tuple[int, ...], ...] = ()
+    leads: bool = True
     forgets: bool = False
-    most: int = 0
 
     def states(self, log: _Log) -> Ints:
         """Carry it out; returns the state of each step."""
-        layers = [log.first(self.most)]
+        layers = [log.first(self.price)]
         for _ in range(self.rounds):
-            layers.append(log.group(log.remembering(layers[-1]), self.most))
+            layers.append(log.look_back(layers[-1], self.price, self.leads))
         states = layers[-1]
-        if self.forgets and not self.most:
+        if self.forgets and not self.price:
             layers[0] = log.shown
             states = np.unique(np.stack(layers), axis=1, return_inverse=True)[1].ravel()
         for letters in self.kept:
-            states = _keep(log, log.machine(states).run_over(log.seen), letters)
+            states = _keep(log, log.machine(states).run_over(log.seen), letters, self.price)
         return states
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A recipe and its machine; ``logs`` is the log probability of each part that was held out."""
+
+    recipe: _Recipe
+    machine: Memory
+    logs: Floats
+
+    @property
+    def remembers(self) -> bool:
+        """Whether states look back at all."""
+        return self.recipe.rounds > 0 or bool(self.recipe.kept)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges machines by the steps of a log that are held out, in parts: episodes or stretches."""
+
+    part: Ints
+    used: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, seen: Trajectory) -> "_Judge":
+        """Hold out every fifth part."""
+        if seen.n_episodes < _FEWEST_EPISODES:
+            part = np.arange(seen.n_steps) // _STRETCH
+        else:
+            order = np.random.default_rng(0).permutation(seen.n_episodes)
+            part = np.repeat(order, seen.lengths)
+        used = part % _HELD != 0
+        return cls(np.unique(part[~used], return_inverse=True)[1], used)
+
+    def find(self, log: _Log, recipe: _Recipe, states: Ints) -> _Found:
+        """Return what a recipe led to."""
+        machine = log.machine(states)
+        judged = log.surprise(machine)[~self.used]
+        return _Found(recipe, machine, np.bincount(self.part, judged).astype(np.float64))
+
+    def score(self, found: _Found) -> float:
+        """Return the mean log probability of a held-out step."""
+        return float(found.logs.sum() / len(self.part))
+
+    def compare(self, first: _Found, second: _Found) -> tuple[float, float]:
+        """By how much the first predicts a step better, and the standard error over parts."""
+        sums, sizes = first.logs - second.logs, np.bincount(self.part)
+        mean = float(sums.sum() / sizes.sum())
+        if len(sums) < 2:
+            return mean, float("inf")
+        spread = ((sums - mean * sizes) ** 2).sum() * len(sums) / (len(sums) - 1)
+        return mean, float(np.sqrt(spread) / sizes.sum())
+
+    def is_better(self, first: _Found, second: _Found) -> bool:
+        """Say whether the first predicts clearly better."""
+        gain, error = self.compare(first, second)
+        return gain > _CLEAR * error
+
+    def choose(self, tried: list[_Found], n_states: int | None) -> _Found:
+        """Return the one that predicts best, or one of fewer states that is not clearly worse.
+
+        If the number of states is given, none with more is taken as long as there is another.
+        """
+        few = [each for each in tried if n_states is None or each.machine.n_states <= n_states]
+        best = max(few or tried, key=self.score)
+        rivals = [best] if n_states is not None else tried
+        rivals = [each for each in rivals if each is best or not self.is_better(best, each)]
+        return min(rivals, key=lambda found: found.machine.n_states)
 
 
 def learn_memory(
     seen: Trajectory,
     memory: int | None,
     partition: Partition | None = None,
-    held: NDArray[np.bool_] | None = None,
     n_states: int | None = None,
 ) -> Memory | None:
     """Learn a state machine from a log.
@@ -196,17 +289,16 @@ def learn_memory(
         How many states back a state may look, at least 1; None for no limit, where that pays.
     partition
         Observations that are alike where nothing is remembered, if that is known.
-    held
-        Steps to judge by; by default every fifth episode, or stretch of steps. What is returned
-        has learned from all steps.
     n_states
-        The most states; None for any number.
+        The most states; None for as many as help: the fewest that do not predict held-out steps
+        clearly worse than others do.
 
     Returns
     -------
     Memory or None
-        Its ``gain`` is measured on the held-out steps. None if there is no limit and no memory
-        predicts them clearly better than single observations and groups of them do.
+        Its ``gain`` and ``curve`` are measured on every fifth episode, or stretch of steps, after
+        learning from the others; then it learned from all of them. None if there is no limit and
+        no memory predicts them clearly better than single observations and groups of them do.
     """
     longest = int(seen.lengths.max()) - 1
     if memory is not None and memory > longest:
@@ -214,87 +306,91 @@ def learn_memory(
             f"memory is {memory}, but the longest episode has {longest + 1} steps, so that a state "
             f"can look {longest} steps back at most"
         )
-    part = _parts(seen)
-    used = part % _HELD != 0 if held is None else ~held
-    if used.all() or not used.any():
-        return None
+    judge = _Judge.of(seen)
     alphabets = [np.arange(seen.n_observations)] if seen.n_observations <= _MOST_LETTERS else []
     if partition is not None and 0 < partition.n_clusters < seen.n_observations:
         alphabets.append(partition.labels)
-    plain, tried = [], []
-    for letters in alphabets:
-        log = _Log.of(seen, used, letters)
-        for states in (log.first(n_states or 0), log.group(log.shown, n_states or 0)):
-            plain.append(log.surprise(log.machine(states)))
-        tried.append(_search(log, memory, n_states or 0))
-    base = max(plain, key=lambda logs: float(logs[~used].mean()))
-    recipe, logs = max(tried, key=lambda found: float(found[1][~used].mean()))
-    gain, error = _compare(logs, base, part, used)
-    helps = (recipe.rounds or recipe.kept) and gain > _CLEAR * error
-    if memory is None and not helps:
+    if memory is not None and alphabets and judge.used.all():
+        log = _Log.of(seen, judge.used, alphabets[0])
+        return log.machine(_Recipe(log.letters, rounds=memory, forgets=True).states(log))
+    if not alphabets or judge.used.all() or not judge.used.any():
         return None
-    everything = _Log.of(seen, np.ones_like(used), recipe.letters)
+    tried: list[_Found] = []
+    for letters in alphabets:
+        tried += _path(_Log.of(seen, judge.used, letters), judge, memory, n_states)
+    best = judge.choose([each for each in tried if memory is None or each.remembers], n_states)
+    plain = judge.choose([each for each in tried if not each.remembers], n_states)
+    if memory is None and not (best.remembers and judge.is_better(best, plain)):
+        return None
+    gain, error = judge.compare(best, plain)
+    curve = np.array(sorted((each.machine.n_states, judge.score(each)) for each in tried))
+    curve = curve[np.append(True, np.diff(np.maximum.accumulate(curve[:, 1])) > 0)]
+    everything = _Log.of(seen, np.ones_like(judge.used), best.recipe.letters)
+    recipe = best.recipe
     machine = everything.machine(recipe.states(everything))
-    if n_states is not None and machine.n_states > n_states:
-        machine = everything.machine(replace(recipe, kept=()).states(everything))
-    return replace(machine, gain=gain, error=error)
+    while n_states is not None and machine.n_states > n_states:
+        recipe = replace(recipe, price=max(1.0, 1.5 * recipe.price))
+        machine = everything.machine(recipe.states(everything))
+    return replace(machine, gain=gain, error=error, curve=curve)
 
 
-def _parts(seen: Trajectory) -> Ints:
-    """Return the part of each step that is held out together: an episode, or a stretch."""
-    if seen.n_episodes < _FEWEST_EPISODES:
-        return np.arange(seen.n_steps) // _STRETCH
-    order = np.random.default_rng(0).permutation(seen.n_episodes)
-    return np.repeat(order, seen.lengths)
+def _path(log: _Log, judge: _Judge, memory: int | None, n_states: int | None) -> list[_Found]:
+    """Find machines at rising prices, until they predict clearly worse or have few states."""
+    found = _search(log, judge, memory, 0.0)
+    if n_states is None and memory is not None:
+        return found
+    for price in _PRICES:
+        last = found[-1]
+        few = n_states is not None and last.machine.n_states <= n_states
+        if few or (n_states is None and judge.is_better(max(found, key=judge.score), last)):
+            break
+        found += _search(log, judge, memory, price)
+    if n_states is not None and len(found) > 2:  # which price leaves as many as there may be?
+        low, high = (each.recipe.price for each in found[-3::2])
+        for _ in range(_HALVINGS):
+            middle = (low * high) ** 0.5 or high / 2
+            found += _search(log, judge, memory, middle)
+            few = found[-1].machine.n_states <= n_states
+            low, high = (low, middle) if few else (middle, high)
+    return found
 
 
-def _compare(
-    first: Floats, second: Floats, part: Ints, used: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """By how much held-out steps are predicted better, and the standard error over parts."""
-    at = np.unique(part[~used], return_inverse=True)[1]
-    sums, sizes = np.bincount(at, (first - second)[~used]), np.bincount(at)
-    mean = float(sums.sum() / sizes.sum())
-    if len(sums) < 2:
-        return mean, float("inf")
-    spread = ((sums - mean * sizes) ** 2).sum() * len(sums) / (len(sums) - 1)
-    return mean, float(np.sqrt(spread) / sizes.sum())
-
-
-def _search(log: _Log, memory: int | None, most: int) -> tuple[_Recipe, Floats]:
-    """Find the recipe by which held-out steps are predicted best, and their log probabilities."""
-    held = ~log.used
-    recipe = _Recipe(log.letters, most=most)
+def _search(log: _Log, judge: _Judge, memory: int | None, price: float) -> list[_Found]:
+    """Find what predicts held-out steps best, at a price of states: without memory, and with."""
+    recipe = _Recipe(log.letters, price)
+    first = log.first(price)
+    plain = best = judge.find(log, recipe, first)
     if memory is not None:
         recipe = replace(recipe, rounds=memory, forgets=True)
-        return recipe, log.surprise(log.machine(recipe.states(log)))
-    states = log.first(most)
-    machine = log.machine(states)
-    best, logs = recipe, log.surprise(machine)
-    for done in range(1, _MOST_ROUNDS + 1):
-        codes = log.remembering(states)
-        if log.is_thin(codes):
-            break
-        states = log.group(codes, most)
-        found = log.machine(states)
-        judged = log.surprise(found)
-        if judged[held].mean() > logs[held].mean():
-            best, logs, machine = replace(recipe, rounds=done), judged, found
-        elif done >= best.rounds + _PATIENCE:
-            break
-    part = _parts(log.seen)
+        return [plain, judge.find(log, recipe, recipe.states(log))]
+    for leads in (False, True):
+        states, last, top = first, 0, judge.score(plain)
+        for done in range(1, _MOST_ROUNDS + 1):
+            if log.is_thin(log.remembering(states)) or done > last + _PATIENCE:
+                break
+            states = log.look_back(states, price, leads)
+            found = judge.find(log, replace(recipe, rounds=done, leads=leads), states)
+            if judge.score(found) > top:
+                last, top = done, judge.score(found)
+            best = max(best, found, key=judge.score)
     while True:
-        states = machine.run_over(log.seen)
-        found, judged, kept = machine, logs, _NOTHING
+        states, better = best.machine.run_over(log.seen), best
         for letters in _worth_keeping(log, states):
-            more = log.machine(_keep(log, states, letters))
-            rival = log.surprise(more)
-            if rival[held].mean() > judged[held].mean() and not 0 < most < more.n_states:
-                found, judged, kept = more, rival, letters
-        gain, error = _compare(judged, logs, part, log.used)
-        if gain <= _CLEAR * error:
-            return best, logs
-        machine, logs, best = found, judged, replace(best, kept=(*best.kept, kept))
+            recipe = replace(best.recipe, kept=(*best.recipe.kept, letters))
+            found = judge.find(log, recipe, _keep(log, states, letters, price))
+            cost = price * (found.machine.n_states - best.machine.n_states)
+            pays = not cost or _fits(log, found) - _fits(log, best) > cost
+            if pays and judge.score(found) > judge.score(better):
+                better = found
+        if not judge.is_better(better, best):
+            return [plain, best]
+        best = better
+
+
+def _fits(log: _Log, found: _Found) -> float:
+    """Return the log probability of what followed all states, laws integrated out."""
+    states = found.machine.run_over(log.seen)
+    return float(_evidence(log, states, int(states.max()) + 1).sum())
 
 
 def _last_of(log: _Log, letters: tuple[int, ...]) -> Ints:
@@ -338,7 +434,7 @@ def _evidence(log: _Log, rows: Ints, n_rows: int) -> Floats:
     return np.asarray(lists + np.bincount(found, gammaln(counts + _HALF) - gammaln(_HALF), n_rows))
 
 
-def _keep(log: _Log, states: Ints, letters: tuple[int, ...]) -> Ints:
+def _keep(log: _Log, states: Ints, letters: tuple[int, ...], price: float) -> Ints:
     """Split states by which of some letters was seen last, where that matters now or later.
 
     What matters at a state are differences between futures there, and those that matter at a state
@@ -349,11 +445,11 @@ def _keep(log: _Log, states: Ints, letters: tuple[int, ...]) -> Ints:
     same = np.zeros((n_states, n_last), np.int64)
     grouped = _evidence(log, states, n_states)
     split = _evidence(log, states * n_last + last, n_states * n_last).reshape(n_states, n_last)
-    for state in np.flatnonzero(split.sum(axis=1) > grouped):
+    for state in np.flatnonzero(split.sum(axis=1) > grouped + price):
         here = states == state
         inside = replace(log, used=log.used & here)
         rows, columns, counts = inside.table(last)
-        same[state] = group_rows(rows, columns, counts, log.lists, n_last)
+        same[state] = group_rows(rows, columns, counts, log.lists, n_last, price)
     going = np.ones(log.seen.n_steps, np.bool_)
     going[log.seen.starts] = False
     going &= ~np.isin(log.shown, letters)

@@ -28,6 +28,9 @@ from romdp.encoding.views import Encoding, apply_features
 if TYPE_CHECKING:
     from romdp.encoding.encoder import Encoder
 
+NOT_MARKOV = "Not Markov"
+"""How the note begins that vectors do not tell what follows."""
+
 _FEW_VISITS = 5  # steps per code
 _UNSURE = 0.7  # mean certainty below which a state cannot be told from the others
 _MIXED = 0.1  # share of what states predict that the state before may add
@@ -184,8 +187,9 @@ def _noted(decoder: StateDecoder, steps: Trajectory, shown: NDArray[Any]) -> Sta
     notes = list(decoder.notes)
     if is_mixed(states, part):
         notes.append(
-            "Not Markov: what follows a state depends on the state before as well, so some states "
-            "may be several that look alike, or vectors do not show all that matters"
+            f"{NOT_MARKOV}: what follows a state depends on the state before as well, so some "
+            "states may be several that look alike, or vectors do not show all that matters; "
+            'fit(memory="auto") looks back'
         )
     n = np.bincount(states, minlength=decoder.n_states)
     mean = np.bincount(states, certainty, decoder.n_states) / np.maximum(n, 1)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -38,6 +38,7 @@ MEMORY = Format(
     law_counts=whole("outcomes", 1),
     gain=real(finite=False),
     error=real(finite=False),
+    curve=real("* 2"),
 )
 
 
@@ -70,8 +71,9 @@ class Memory:
     shares : ndarray of float, shape (n_observations,)
         The probability of each observation where its letter is seen.
     keys, targets : ndarray of int64
-        Codes that were met, in order, as
-        ``((state + 1) * n_actions + action) * n_letters + letter``, and where they lead.
+        Codes that were met, in order, as ``((state + 1) * n_ways + action) * n_letters + letter``,
+        and where they lead. If there are several actions, there is one more way: not to know what
+        was done.
     defaults : ndarray of int64, shape (n_letters + 1,)
         Where each letter leads most; the last entry is for what was never seen.
     law_keys, law_counts : ndarray of int64
@@ -82,6 +84,9 @@ class Memory:
     gain, error : float
         By how much held-out steps are predicted better than without memory, in nats per step, and
         its standard error; NaN where that was not measured.
+    curve : ndarray of float, shape (n_tried, 2)
+        Numbers of states that were tried, and how held-out steps were predicted with so many, in
+        nats per step, their rewards included.
 
     Examples
     --------
@@ -101,6 +106,7 @@ class Memory:
     visits: Ints
     gain: float = float("nan")
     error: float = float("nan")
+    curve: Floats = field(default_factory=lambda: np.zeros((0, 2)))
 
     @classmethod
     def of(
@@ -141,24 +147,25 @@ class Memory:
         )
         used = used & (seen.observations >= 0)
         before, did = shifted(given, seen, -1), shifted(seen.actions, seen, 0)
-        codes = ((before + 1) * seen.n_actions + did) * alphabet + seen.observations
-        keys, targets = _most_frequent(codes[used], given[used])
+        ways = _ways(seen.n_actions)
+        codes = [((before + 1) * ways + a) * alphabet + seen.observations for a in (did, ways - 1)]
+        keys, targets = _most_frequent(
+            np.concatenate([code[used] for code in codes]), np.tile(given[used], 2)
+        )
         names, tops = _most_frequent(seen.observations[used], given[used])
         defaults = np.full(alphabet + 1, np.bincount(given[used]).argmax())
         defaults[names] = tops
         found = np.empty(seen.n_steps, np.int64)
         begins = _begins(seen)
-        _run(
-            seen.observations, seen.actions, begins, seen.n_actions, keys, targets, defaults, found
-        )
+        _run(seen.observations, seen.actions, begins, ways, keys, targets, defaults, found)
         # States that the machine never reaches are left out.
         reached, found = np.unique(found, return_inverse=True)
         number = np.full(int(given.max()) + 1, -1)
         number[reached] = np.arange(len(reached))
-        before, rest = np.divmod(keys, seen.n_actions * alphabet)
+        before, rest = np.divmod(keys, ways * alphabet)
         renamed = np.append(number, -1)[before - 1]
         kept = ((before == 0) | (renamed >= 0)) & (number[targets] >= 0)
-        keys = ((renamed + 1) * seen.n_actions * alphabet + rest)[kept]
+        keys = ((renamed + 1) * ways * alphabet + rest)[kept]
         order = np.argsort(keys)
         top = int(np.bincount(found).argmax())
         defaults = np.where(number[defaults] >= 0, number[defaults], top)
@@ -187,13 +194,14 @@ class Memory:
 
     def step(self, state: int, action: int, observation: int) -> int:
         """Return the state after an observation; before the first one the state is -1."""
-        n = self.n_letters
+        n, ways = self.n_letters, _ways(self.n_actions)
         letter = int(self.letters[observation]) if 0 <= observation < self.n_observations else -1
-        did = action if state >= 0 and 0 <= action < self.n_actions else 0
-        key = ((state + 1) * self.n_actions + did) * n + letter
-        at = int(np.searchsorted(self.keys, key))
-        if letter >= 0 and at < len(self.keys) and self.keys[at] == key:
-            return int(self.targets[at])
+        did = action if state >= 0 and 0 <= action < self.n_actions else ways - 1
+        for way in (did, ways - 1) if letter >= 0 else ():
+            key = ((state + 1) * ways + way) * n + letter
+            at = int(np.searchsorted(self.keys, key))
+            if at < len(self.keys) and self.keys[at] == key:
+                return int(self.targets[at])
         return int(self.defaults[letter])
 
     def run(
@@ -206,15 +214,15 @@ class Memory:
         observations
             In order; -1 for one that was never seen.
         actions
-            What was done at each of them; by default action 0.
+            What was done at each of them; -1 where that is not known, by default everywhere.
         begins
             Whether an episode begins there; by default only at the first.
         """
         shown = _spelled(np.asarray(observations, np.int64), self.letters)
-        done = np.zeros(len(shown), np.int64) if actions is None else np.asarray(actions, np.int64)
+        done = np.full(len(shown), -1) if actions is None else np.asarray(actions, np.int64)
         new = np.arange(len(shown)) == 0 if begins is None else np.asarray(begins, np.bool_)
         found = np.empty(len(shown), np.int64)
-        _run(shown, done, new, self.n_actions, self.keys, self.targets, self.defaults, found)
+        _run(shown, done, new, _ways(self.n_actions), self.keys, self.targets, self.defaults, found)
         return found
 
     def run_over(self, seen: Trajectory) -> Ints:
@@ -272,9 +280,13 @@ class Memory:
         n, states, n_actions = len(found["defaults"]) - 1, len(found["visits"]), found["n_actions"]
         if not states or not n or found["letters"].max(initial=-1) >= n:
             raise StorageError("the memory is damaged: its parts are of different sizes")
-        for name, size in (("keys", (states + 1) * n), ("law_keys", states * (n + 1))):
+        sizes = (
+            ("keys", (states + 1) * n * _ways(n_actions)),
+            ("law_keys", states * (n + 1) * n_actions),
+        )
+        for name, size in sizes:
             keys = found[name]
-            if (np.diff(keys) <= 0).any() or (len(keys) and keys[-1] >= size * n_actions):
+            if (np.diff(keys) <= 0).any() or keys.max(initial=-1) >= size:
                 raise StorageError(f"the memory is damaged: {name} are out of order or too large")
         for array in found.values():
             if isinstance(array, np.ndarray):
@@ -299,6 +311,11 @@ def shifted(values: Ints, seen: Trajectory, first: int) -> Ints:
 def outcomes(seen: Trajectory) -> Ints:
     """Return what followed each step: ``n_observations`` is the end, -1 unknown."""
     return np.where(seen.next_observations == END, seen.n_observations, seen.next_observations)
+
+
+def _ways(n_actions: int) -> int:
+    """Return how many ways there are from a state: its actions, and not to know which it was."""
+    return n_actions + (n_actions > 1)
 
 
 def _begins(seen: Trajectory) -> NDArray[np.bool_]:
@@ -327,7 +344,7 @@ def _run(
     shown: Ints,
     done: Ints,
     begins: NDArray[np.bool_],
-    n_actions: int,
+    ways: int,
     keys: Ints,
     targets: Ints,
     defaults: Ints,
@@ -335,16 +352,18 @@ def _run(
 ) -> None:
     """Run the machine over a sequence."""
     n = defaults.size - 1
-    state, did = -1, 0
+    state, did = -1, ways - 1
     for t in range(shown.size):
         if begins[t]:
-            state, did = -1, 0
+            state, did = -1, ways - 1
         o = shown[t]
-        if o < 0:
-            state = defaults[n]
-        else:
-            key = ((state + 1) * n_actions + did) * n + o
+        following = defaults[o] if o >= 0 else defaults[n]
+        for way in (did, ways - 1):
+            key = ((state + 1) * ways + way) * n + o
             at = np.searchsorted(keys, key)
-            state = targets[at] if at < keys.size and keys[at] == key else defaults[o]
-        did = done[t] if 0 <= done[t] < n_actions else 0
+            if o >= 0 and at < keys.size and keys[at] == key:
+                following = targets[at]
+                break
+        state = following
+        did = done[t] if 0 <= done[t] < ways else ways - 1
         found[t] = state

@@ -18,6 +18,7 @@ from romdp.logs.model.latent import LatentModel
 from romdp.logs.reading.columns import Columns, Place, kind_of, names, split_name, vectors
 from romdp.logs.reading.names import simple_names
 from romdp.logs.reading.sources import BATCH_ROWS, Piece, open_source
+from romdp.logs.remembering import Walks
 
 ADDED = ("hidden_state", "margin", "recommended_action")
 """The columns that are added: the state, how sure it is (log odds), and what to do."""
@@ -148,7 +149,8 @@ class _Unplaced:
 
 def _checked(model: LatentModel, pieces: Sequence[Piece], columns: Columns) -> list[str]:
     """Check the files before anything is written; return the columns, the same in all."""
-    of_model = kind_of(names_column(model.observation_names).type)
+    known = model.observation_names if model.memory is None else model.memory.names
+    of_model = kind_of(names_column(known).type)
     there = list(pieces[0].types)
     for piece in pieces:
         types, read = piece.types, columns.check(piece)
@@ -199,12 +201,16 @@ def _answers(
     import pyarrow as pa
 
     schema: Any = None
-    known = Matcher(model.observation_names)
+    memory = model.memory
+    known = Matcher(model.observation_names if memory is None else memory.names)
+    walks = None
+    if memory is not None:
+        walks = Walks(memory, model.columns.get("episode"), model.columns.get("action"))
     for piece in pieces:
         # Lines of a CSV file pass through as text, so that nothing in them changes.
         types = piece.types_read(there, ())
         for batch in piece.batches({name: types[name] for name in there}, batch_rows, coded=False):
-            answer = _answer(model, batch, columns.parts, known, unplaced)
+            answer = _answer(model, batch, columns.parts, known, unplaced, walks)
             schema = answer.schema if schema is None else schema
             if answer.schema != schema:
                 try:
@@ -219,7 +225,12 @@ def _answers(
 
 
 def _answer(
-    model: LatentModel, batch: Any, parts: Sequence[str], known: Matcher, unplaced: _Unplaced
+    model: LatentModel,
+    batch: Any,
+    parts: Sequence[str],
+    known: Matcher,
+    unplaced: _Unplaced,
+    walks: Walks | None = None,
 ) -> Any:
     """Add the three columns to a batch; a row whose observation is missing may get none."""
     import pyarrow as pa
@@ -233,6 +244,8 @@ def _answer(
         found = names(batch, parts, place, "own")
         texts = found.names()
         numbers = np.array(known.find(texts), np.int64)[found.codes]
+        if walks is not None:
+            numbers = walks.states(batch, numbers, place)
         states = np.append(model.partition.labels, -1)[numbers]
         margins = np.append(model.log_odds, np.nan)[numbers]
         unplaced.add(found.codes[states < 0], texts)
@@ -242,7 +255,11 @@ def _answer(
     states, margins = np.full(len(shown), -1), np.full(len(shown), np.nan)
     if complete.any():
         codes, sure = model.decoder.decode(shown[complete])
-        states[complete] = model.states_of(codes.tolist())
+        if walks is None:
+            states[complete] = model.states_of(codes.tolist())
+        else:
+            states[complete] = known.find(codes.tolist())
+            states = walks.states(batch, states, place)
         sure = np.clip(sure, 1e-9, 1 - 1e-9)
         margins[complete] = np.log(sure / (1 - sure))
     unplaced.add(np.zeros(int((~complete).sum()), np.int64), [None])

@@ -1,13 +1,14 @@
 """Logs whose observations are vectors: what is peculiar to them."""
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Clusterer
-from romdp.clustering.states import find_states
+from romdp.clustering.states import NOT_MARKOV, find_states
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed
 from romdp.data.trajectory import Trajectory
@@ -29,6 +30,7 @@ def find_decoder(
     rng: np.random.Generator,
     encoder: "Encoder | None" = None,
     seed: Seed = 0,
+    looks_back: bool = False,
 ) -> StateDecoder:
     """Find the hidden states behind the vectors of a log, and warn of what looks wrong.
 
@@ -44,6 +46,8 @@ def find_decoder(
         Draws samples and starts.
     encoder, seed
         As for `romdp.fit`.
+    looks_back
+        Whether it is asked next what to remember, so that nothing need be said of that.
     """
     from romdp.encoding.encoder import Encoder
 
@@ -56,6 +60,9 @@ def find_decoder(
             "vectors show"
         )
     decoder = find_states(seen, clusterer, rng, encoder or Encoder(seed=seed))
+    if looks_back:
+        kept = (note for note in decoder.notes if not note.startswith(NOT_MARKOV))
+        decoder = replace(decoder, notes=tuple(kept))
     alike = ("All vectors behave alike: there is one hidden state",) * (decoder.n_states == 1)
     for note in decoder.notes or alike:
         warnings.warn(note, UserWarning, stacklevel=3)

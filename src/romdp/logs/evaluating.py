@@ -189,6 +189,8 @@ def evaluate(
                 "observations are vectors; evaluate a model that was learned from such vectors"
             )
         rows = rows.decoded(policy.decoder)
+    if isinstance(policy, LatentModel) and policy.memory is not None:
+        rows = policy.memory.remembered(rows)
     rows = rows.in_blocks()
     held, total = rows.seen, Counts.from_trajectory(rows.seen)
     assert held.rewards is not None

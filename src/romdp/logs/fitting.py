@@ -13,6 +13,7 @@ from romdp import __version__
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.memory import learn_memory
 from romdp.clustering.offline import METHODS, refuse_unrepeated
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
@@ -20,6 +21,7 @@ from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.encoding.memory import check_memory
 from romdp.exact.objectives import Objective
 from romdp.logs.decoding import find_decoder
 from romdp.logs.minari import is_minari, read_minari
@@ -32,8 +34,10 @@ from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import check_columns, count_logs, read_rows
 from romdp.logs.reading.forgotten import warn_of_forgotten
 from romdp.logs.reading.names import Floats
-from romdp.logs.reading.sources import open_source
+from romdp.logs.reading.sources import has_times, is_event_log, open_source
 from romdp.logs.reading.tallies import read_counts
+from romdp.logs.reading.xes import ACTIVITY, CASE, TIME
+from romdp.logs.remembering import StateMemory
 from romdp.planning.confidence import Hoeffding
 
 if TYPE_CHECKING:
@@ -60,8 +64,9 @@ def fit(
     objective: str | float | None = None,
     propensity: str | None = None,
     counts: bool = False,
+    memory: int | str = 0,
     holdout: float = 0.2,
-    ends: str = "truncated",
+    ends: str | None = None,
     missing: str = "error",
     sort: bool = False,
     confidence: Hoeffding | None = None,
@@ -82,7 +87,8 @@ def fit(
         Where the log is: a Parquet, CSV (separated by commas, semicolons or tabs), Arrow or
         JSON-lines file, a folder or a glob of them, or a list; an Arrow table, a pandas or polars
         frame, a mapping of columns; a `Trajectory`; a Minari dataset with
-        discrete observations.
+        discrete observations. Or an event log in XES, whose columns have their standard names by
+        default: activities are the observations, cases the episodes.
     observation, action, reward
         Names of the columns: what was seen, what was then done, what that brought. Observations
         and actions may be text, whole numbers or any category, rewards any finite numbers.
@@ -133,6 +139,12 @@ def fit(
         The data are a table of counts that somebody else made of a log, with columns of fixed
         names; see `romdp.logs.reading.tallies`. No column is named then, and nothing is held
         out.
+    memory
+        How far a state looks back where the last observation does not tell what follows. 0: not at
+        all. A number k: a state is told by the last k + 1 observations and the actions between
+        them, as far as they matter for what follows. ``"auto"``: there is no limit, and none is
+        taken unless held-out episodes are clearly better predicted. ``n_states`` is then the
+        largest number of states. See ``model.memory``.
     holdout
         Share of episodes set aside to judge the model (at most two million rows); the final
         model then learns from all of them.
@@ -140,6 +152,7 @@ def fit(
         What the last row of an episode means where no column says it: ``"truncated"``, what it
         led to is unknown; ``"terminated"``, the episode ended for good; ``"restart"``, it did, and
         rewards count per step (`objective` is then average by default). Its reward always counts.
+        None: truncated, but in event logs terminated.
     missing
         What a row without an observation is: ``"error"``, refused; ``"drop"``, left out, and the
         episode is cut there; ``"own"``, an observation like others, called None.
@@ -181,7 +194,13 @@ def fit(
     >>> bool((model.act(range(12)) == world.hidden.optimal_policy[world.labels]).all())
     True
     """
-    clusterer, name = _clusterer(method, n_states, reward_law)
+    looks_back = check_memory(memory)
+    if looks_back != 0 and counts:
+        raise InvalidInputError(
+            f"memory is {memory!r}, but a table of counts does not tell what came before; pass the "
+            "rows of the log"
+        )
+    clusterer, name = _clusterer(method, None if looks_back != 0 else n_states, reward_law)
     whole_number(rare, "rare", 0)
     whole_number(max_observations, "max_observations", 1)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
@@ -201,6 +220,7 @@ def fit(
                 "a table of counts has columns of fixed names; leave observation, action, reward, "
                 "episode, order, terminated and propensity out"
             )
+        ends = ends or "truncated"
         log = read_counts(data, ends)
     elif isinstance(data, Trajectory):
         if data.vectors is None and data.n_observations > max_observations:
@@ -209,18 +229,27 @@ def fit(
                 f"{max_observations:,}. Number those that occur from 0 on without gaps, make them "
                 "coarser, or raise max_observations if so many are meant"
             )
+        ends = ends or "truncated"
         rows = LogRows.of_trajectory(data, ends)
     else:
+        pieces = open_source(data)
+        if is_event_log(pieces):
+            observation, episode = observation or ACTIVITY, episode or CASE
+            if order is None and has_times(pieces):
+                order, sort = TIME, True
+            ends = ends or ("terminated" if terminated is None else None)
+        ends = ends or "truncated"
         if observation is None:
             raise InvalidInputError(
                 "observation is missing: name the column that holds what was seen (on the command "
                 "line --observation COLUMN)"
             )
-        columns, pieces = Columns(observation, *named), open_source(data)
+        named = (action, reward, episode, order, terminated, propensity)
+        columns = Columns(observation, *named)
         reading: dict[str, Any] = {"ends": ends, "missing": missing, "sort": sort}
         reading |= {"workers": workers, "progress": progress}
         warn_of_forgotten(pieces, columns)
-        if check_columns(pieces, columns):
+        if check_columns(pieces, columns) or looks_back != 0:
             rows = read_rows(pieces, columns, **reading)
         else:
             log = count_logs(
@@ -236,8 +265,19 @@ def fit(
         if rows.seen.vectors is not None:
             tell("encoding the vectors and grouping their codes")
             rng = generator(seed, _ENCODE)
-            rows = rows.decoded(find_decoder(rows.seen, columns, clusterer, rng, encoder, seed))
+            rows = rows.decoded(
+                find_decoder(rows.seen, columns, clusterer, rng, encoder, seed, looks_back != 0)
+            )
             clusterer = Singletons()
+        if looks_back != 0:
+            tell("finding what to remember")
+            plain = _group(rows.count(0).counts, clusterer, generator(seed, _GROUP), None)[0]
+            machine = learn_memory(rows.seen, looks_back, plain, n_states)
+            if machine is None:
+                clusterer, _ = _clusterer(method, n_states, reward_law)
+            else:
+                rows, clusterer = StateMemory.of(machine, rows).remembered(rows), Singletons()
+                name += " with memory"
         log = rows.count(holdout, seed=word)
     _refuse_pointless(log, columns, n_states)
     tells_ends = counts or terminated is not None or isinstance(data, Trajectory)
@@ -257,9 +297,11 @@ def fit(
     settings = {
         "seed": str(seed),
         "n_states": n_states,
+        "memory": memory,
         "holdout": holdout,
         "ends": ends,
         "missing": missing,
+        "sort": sort,
         "reward_law": reward_law,
         "romdp": __version__,
         **{library: version(library) for library in _VERSIONS},
@@ -350,6 +392,7 @@ def fit_counts(
         objective=objective,
         safety=safety,
         decoder=log.decoder,
+        memory=log.memory,
     )
 
 
@@ -443,19 +486,20 @@ def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | N
 
     Vectors that tell nothing are one state, of which a warning was given already.
     """
-    if log.decoder is None and n_states is not None and n_states > len(log.observation_names):
+    plain = log.decoder is None and log.memory is None
+    if plain and n_states is not None and n_states > len(log.observation_names):
         raise InvalidInputError(
             f"n_states is {n_states}, but there are only {len(log.observation_names)} different "
             "observations; there cannot be more hidden states"
         )
-    if log.decoder is None and len(log.observation_names) == 1:
+    if plain and len(log.observation_names) == 1:
         raise InvalidInputError(
             f"there is only one observation, {log.observation_names[0]!r}, in "
             f"{log.n_rows:,} rows: nothing can be grouped"
         )
     column = "the trajectory" if columns is None else f"column {columns.shown!r}"
     refuse_unrepeated(log.total, column)
-    if log.decoder is None and columns is not None and _look_measured(log):
+    if plain and columns is not None and _look_measured(log):
         warnings.warn(
             f"{column} holds {len(log.observation_names):,} different numbers in {log.n_rows:,} "
             "rows, each read as a name of its own; if it is a measurement, pass it as a vector of "

@@ -33,6 +33,7 @@ def score(model: LatentModel, log: Any, **columns: Any) -> float:
         raise InvalidInputError("observation is missing: name the column that holds what was seen")
     if named["terminated"] is None and "ends" in model.settings:
         reading.setdefault("ends", model.settings["ends"])
+    reading.setdefault("sort", model.settings.get("sort", False) and named["order"] is not None)
     pieces = open_source(log)
     named["observation"] = split_name(named["observation"], pieces)
     return score_rows(model, read_rows(pieces, Columns(**named), **reading))
@@ -53,6 +54,8 @@ def score_rows(model: LatentModel, rows: LogRows) -> float:
         known |= following == END
     if not known.any():
         raise InvalidInputError("no two steps are in a row, so there is nothing to predict")
+    if model.memory is not None:
+        return model.memory.score(rows, known)
     seen, done = (
         np.array([{name: i for i, name in enumerate(ours)}.get(x, -1) for x in theirs])
         for ours, theirs in (

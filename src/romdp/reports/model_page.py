@@ -51,6 +51,7 @@ _INPUT = (
 MEANING = {
     "observations are placed surely": "An observation in the wrong state gets the wrong action.",
     "vectors are placed surely": "A vector in the wrong state gets the wrong action.",
+    "the past tells more than the last observation": "Otherwise states need not look back.",
     "every action was tried in every state": "What was rarely tried cannot be judged: "
     "something better may hide there.",
     "the policy rests on experience": "What a handful of tries recommends may have been luck.",

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from romdp.exact.chains import classes
+from romdp.logs.model.evaluation import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from romdp.encoding.decoder import StateDecoder
+    from romdp.encoding.memory import Memory
     from romdp.logs.model.evaluation import PermutationTest
     from romdp.logs.model.latent import LatentModel
 
@@ -21,9 +23,7 @@ SURE = 0.95
 SURE_ENOUGH = 0.8
 """The same of vectors: a decoder is cautious and says some 95% even where states lie apart."""
 
-_NEGLIGIBLE = 0.005  # nats per step
 _NEARLY_ALIKE = 5e-4  # the same: a few wrong placings can ruin a policy
-_SIGNIFICANT = 0.01
 _EQUALLY_GOOD = 1e-4  # nats per step: predictions this close
 _LISTED = 3
 
@@ -52,13 +52,12 @@ class Check:
 
 def check_model(model: "LatentModel") -> tuple[Check, ...]:
     """Check the assumptions of a model."""
-    common = (
-        _visited(model),
-        _recommended(model),
-        _connected(model),
-        _single(model),
-        _full_rank(model),
-    )
+    common: tuple[Check, ...] = (_connected(model), _full_rank(model))
+    if model.n_actions > 1:  # else nobody chose
+        chosen = _visited(model), _recommended(model)
+        common = (*chosen, common[0], _single(model), common[1])
+    if model.memory is not None:
+        return (_remembered(model.memory.machine), *common, _markov(model))
     if model.decoder is not None:  # a vector occurs once: there is nothing to compare states with
         return (_decoded(model.decoder), *common, _markov(model))
     return (_placed(model), *common, _alike(model), _markov(model), _predictive(model))
@@ -87,6 +86,17 @@ def _placed(model: "LatentModel") -> Check:
             "are placed with less than 95% certainty; they were seen too rarely or fit nowhere"
         )
     return Check("observations are placed surely", bool(share < 0.05), text)
+
+
+def _remembered(machine: "Memory") -> Check:
+    name = "the past tells more than the last observation"
+    if np.isnan(machine.gain):
+        return Check(name, None, "no test: too few held-out steps")
+    text = (
+        f"{machine.gain:+.4f} nats per held-out step (standard error {machine.error:.4f}) beyond "
+        "what the last observation tells of the next one, of ends and of rewards"
+    )
+    return Check(name, machine.gain > 0 if abs(machine.gain) > 2 * machine.error else None, text)
 
 
 def _visited(model: "LatentModel") -> Check:
@@ -124,7 +134,8 @@ def _recommended(model: "LatentModel") -> Check:
 def _connected(model: "LatentModel") -> Check:
     transitions = model.counts.dense().transitions
     assert isinstance(transitions, np.ndarray)
-    found = classes(transitions.sum(axis=1).astype(np.float64))
+    begun = np.outer(model.counts.ends.sum(axis=1), model.starts)  # another episode follows an end
+    found = classes(transitions.sum(axis=1) + begun.astype(np.float64))
     name = "every state leads to every other"
     if len(found.recurrent) == 1 and not len(found.transient):
         return Check(name, True, "seen in the logs, under whoever acted then")
@@ -179,12 +190,19 @@ def _alike(model: "LatentModel") -> Check:
 
 
 def _markov(model: "LatentModel") -> Check:
+    held = model.held_out
+    remedy = "the observations leave something out, so values are approximations"
+    if model.memory is None and held is not None and held.memory is not None:
+        remedy += (
+            f'; memory="auto" (on the command line --memory auto) predicts held-out steps '
+            f"{held.memory:.4f} nats better"
+        )
     return _tells_nothing(
         "the hidden states are Markov",
-        None if model.held_out is None else model.held_out.markov,
-        _NEGLIGIBLE,
+        None if held is None else held.markov,
+        NEGLIGIBLE,
         "the state before tells {:.4f} nats more about the next",
-        "the observations leave something out, so values are approximations",
+        remedy,
     )
 
 
@@ -198,7 +216,7 @@ def _tells_nothing(
         f"{finding.format(max(test.information, 0.0))} "
         f"(p = {test.p_value:.2f}, {test.n_steps:,} held-out steps)"
     )
-    fails = test.p_value <= _SIGNIFICANT and test.information > negligible
+    fails = test.fails(negligible)
     return Check(name, not fails, f"{text}; {consequence}" if fails else text)
 
 

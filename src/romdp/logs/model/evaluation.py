@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from romdp.clustering.memory import learn_memory
 from romdp.core.errors import StructureError
 from romdp.core.text import count
 from romdp.data.counts import Counts
@@ -21,6 +22,10 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 """The confidence of the intervals."""
 
+NEGLIGIBLE = 0.005
+"""Nats per step that a test may find before its answer is no."""
+
+_SIGNIFICANT = 0.01
 _STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of the ungrouped model's prior
 _HALF = 0.5  # pseudo-count of an observation, so that a new one is possible
 _FEWEST_EPISODES = 5
@@ -49,6 +54,10 @@ class PermutationTest:
     information: float
     p_value: float
     n_steps: int
+
+    def fails(self, negligible: float = NEGLIGIBLE) -> bool:
+        """Say whether it surely tells something, and more than what is ``negligible``."""
+        return self.p_value <= _SIGNIFICANT and self.information > negligible
 
 
 def markov_test(
@@ -173,6 +182,9 @@ class HeldOut:
         Why a part is None.
     alike : PermutationTest or None
         Whether the observations inside each hidden state are alike.
+    memory : float or None
+        Where states are not Markov: by how many nats per step these episodes are predicted better
+        by states that look back, learned from four fifths of them; None if that is not clear.
     """
 
     n_episodes: int
@@ -182,6 +194,7 @@ class HeldOut:
     markov: PermutationTest | None
     notes: tuple[str, ...] = ()
     alike: PermutationTest | None = None
+    memory: float | None = None
 
 
 def evaluate(
@@ -208,7 +221,13 @@ def evaluate(
     if markov is None:
         notes.append("too few steps in a row were held out to test that the groups are Markov")
     alike = alike_test(partition, held, rng)
-    return HeldOut(held.n_episodes, held.n_steps, prediction, value, markov, tuple(notes), alike)
+    memory = None
+    if markov is not None and markov.fails():
+        machine = learn_memory(held.part(0, min(held.n_steps, _MOST_STEPS)), None, partition)
+        memory = None if machine is None else machine.gain
+    return HeldOut(
+        held.n_episodes, held.n_steps, prediction, value, markov, tuple(notes), alike, memory
+    )
 
 
 def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Prediction:

@@ -18,9 +18,11 @@ from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.encoding.decoder import StateDecoder
+from romdp.encoding.memory import Memory
 from romdp.encoding.observations import encoder_from
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import Safety
+from romdp.logs.remembering import StateMemory
 
 FILE = "model.npz"
 """The name of the file in its directory."""
@@ -51,6 +53,8 @@ FORMAT = Format(
     space=fact(),
     codes=part(),
     plan=optional(index("states", of="actions")),
+    memory=part(Memory.from_arrays),
+    seen_names=optional(exact(np.uint8, "*")),
     observation_names=exact(np.uint8, "*"),
     action_names=exact(np.uint8, "*"),
     **{name: fact(_KINDS[name]) for name in _FACTS},
@@ -64,9 +68,12 @@ def save_model(model: LatentModel, path: str | os.PathLike[str]) -> None:
     """
     target = check_model_directory(path)
     made = not target.exists()
+    memory = model.memory
     content = {
         **{field.name: getattr(model, field.name) for field in fields(model)},
         "safety": model.judged,
+        "memory": memory and memory.machine,
+        "seen_names": memory and _pack_names(memory.names),
         "labels": model.partition.labels,
         "space": None if model.encoder is None else model.encoder.to_dict(),
         "codes": model.encoder,
@@ -159,6 +166,9 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
             raise ValueError("its parts are of different sizes")
         found["encoder"] = _encoder(found.pop("space"), found.pop("codes"), len(labels))
         found["decoder"] = _decoder(found["decoder"], features, folder)
+        seen, machine = found.pop("seen_names"), found["memory"]
+        if machine is not None:
+            found["memory"] = StateMemory.read(machine, _unpack_names(seen), actions, names)
         for array in (policy, *(found[name] for name in _FROZEN)):
             freeze(array)
         if found["plan"] is not None:

@@ -25,6 +25,7 @@ from romdp.logs.model.evaluation import HeldOut
 from romdp.logs.model.safety import Safety, judge
 from romdp.logs.model.values import Values, find_values
 from romdp.logs.reading.names import join_names
+from romdp.logs.remembering import StateMemory
 from romdp.planning.confidence import Hoeffding
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class LatentModel:
     decoder : StateDecoder or None
         For vectors: from a vector to its hidden state. ``observation_names`` are then numbers of
         states.
+    memory : StateMemory or None
+        If states look back: from the state before, the action and what is seen to the state.
+        ``observation_names`` are then typical histories of the states, and ``memory.names`` what
+        was seen.
     objective : str or float
         What ``safe_policy`` and ``value_lower`` are about: "average", "episodic" or a discount.
     encoder : ObservationEncoder or None
@@ -108,6 +113,7 @@ class LatentModel:
     columns: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     decoder: StateDecoder | None = None
+    memory: StateMemory | None = None
     objective: str | float = "average"
     safety: Safety | Callable[[], Safety] | None = None
     encoder: ObservationEncoder | None = None
@@ -121,6 +127,8 @@ class LatentModel:
     @property
     def shown(self) -> str:
         """What was seen, in words: so many observations, or vectors of so many numbers."""
+        if self.memory is not None and self.decoder is None:
+            return f"histories of {len(self.memory.names):,} observations"
         if self.named:
             return f"{self.n_observations:,} observations"
         encoding: Any = self.encoder if self.decoder is None else self.decoder.encoding
@@ -329,8 +337,18 @@ class LatentModel:
     def _numbers(self) -> dict[Any, int]:
         return {name: i for i, name in enumerate(self.observation_names)}
 
-    def predict(self, observations: Any, unknown: str = "mark", step: Any = 0) -> Any:
+    def predict(
+        self,
+        observations: Any,
+        unknown: str = "mark",
+        step: Any = 0,
+        *,
+        actions: Any = None,
+        lengths: Any = None,
+    ) -> Any:
         """Return the hidden state of each observation, given by name.
+
+        If states look back (``memory``), observations are taken to follow one another.
 
         Parameters
         ----------
@@ -345,12 +363,15 @@ class LatentModel:
         step
             In a model of a run: how many steps of the episode are over, one number or one for each
             observation. It matters where vectors do not show it; see `Policy.depends_on_step`.
+        actions, lengths
+            If states look back: what was done at each observation, by name, if that is known; and
+            how many observations each episode has, by default one episode.
 
         Returns
         -------
         int or ndarray of int64
         """
-        numbers, single = self.find(observations, step)
+        numbers, single = self.find(observations, step, actions, lengths)
         states = self._states(numbers, observations, single, unknown)
         return int(states[0]) if single else states
 
@@ -435,16 +456,21 @@ class LatentModel:
             answer = np.array(chosen, np.int64)
         return answer[0] if single else answer
 
-    def find(self, observations: Any, step: Any = 0) -> tuple[Ints, bool]:
+    def find(
+        self, observations: Any, step: Any = 0, actions: Any = None, lengths: Any = None
+    ) -> tuple[Ints, bool]:
         """Return the numbers of observations, -1 for unknown ones, and whether it is a single one.
 
         The number is the place in ``observation_names``; the arguments are as for `predict`.
         """
-        if self.encoder is None:
-            names, single = self._names(observations)
-            return np.array([self._numbers.get(name, -1) for name in names], np.int64), single
-        numbers, single = self.encoder.find_all(observations, step)
-        return np.where(numbers < self.n_observations, numbers, -1), single
+        if self.encoder is not None:
+            numbers, single = self.encoder.find_all(observations, step)
+            return np.where(numbers < self.n_observations, numbers, -1), single
+        names, single = self._names(observations)
+        if self.memory is not None:
+            done = None if actions is None else _names(actions)
+            return self.memory.states(names, done, lengths), single
+        return np.array([self._numbers.get(name, -1) for name in names], np.int64), single
 
     def _names(self, observations: Any) -> tuple[Sequence[Any], bool]:
         """Return names of observations, and whether it is a single one.

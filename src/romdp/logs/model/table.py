@@ -17,6 +17,7 @@ from romdp.logs.model.latent import LatentModel
 _MOST_STATES = 20
 _MOST_ACTIONS = 8
 _NAME = 24
+_HISTORY = 60
 
 
 def table(model: "LatentModel") -> str:
@@ -58,19 +59,21 @@ def _order(model: "LatentModel") -> list[int]:
 
 def _state_rows(model: "LatentModel") -> list[list[str]]:
     names = ["observations", "typical"] if model.named else []  # a vector has no name
-    rows = [["state", "share", *names, "best action", "pays", "leads to"]]
+    names = names if model.memory is None else ["after"]
+    chosen = ["best action", "pays"] if model.n_actions > 1 else []
+    rows = [["state", "share", *names, *chosen, "leads to"]]
     states = np.arange(model.n_states)
     laws = model.mdp.transition[states, model.policy]
     for s in _order(model):
         best = int(model.policy[s])
         ahead = np.argsort(-laws[s], kind="stable")[:3]
+        pays = f"{model.rewards[s, best]:.4g}" if model.reward_range else "-"
         rows.append(
             [
                 str(s),
                 f"{model.share[s]:.1%}",
-                *([] if not model.named else _members(model, s)),
-                one_line(model.action_names[best], _NAME),
-                f"{model.rewards[s, best]:.4g}" if model.reward_range else "-",
+                *(_members(model, s) if names else []),
+                *([one_line(model.action_names[best], _NAME), pays] if chosen else []),
                 ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),
             ]
         )
@@ -78,6 +81,8 @@ def _state_rows(model: "LatentModel") -> list[list[str]]:
 
 
 def _members(model: "LatentModel", state: int) -> list[str]:
+    if model.memory is not None:
+        return [one_line(model.observation_names[state], _HISTORY)]
     typical = ", ".join(one_line(name, 12) for name in model.typical(state, 3))
     return [f"{model.partition.sizes[state]:,}", typical]
 

@@ -1,7 +1,7 @@
 """The end of a log: close all episodes and turn what was kept into counts."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from romdp.data.transitions import sparse_rows
 from romdp.encoding.decoder import StateDecoder
 from romdp.logs.reading.names import Floats, Ints, mix, numbered
 from romdp.logs.reading.stretches import A_BITS, BLOCK, ENDED, O_BITS, Stretch, scale
+
+if TYPE_CHECKING:
+    from romdp.logs.remembering import StateMemory
 
 _MOST_PAIRS = 2**28  # each of three arrays then takes 2 GiB
 
@@ -51,6 +54,8 @@ class LogCounts:
         Sums of 1 / propensity over all rows, if the log has a column of propensities.
     decoder : StateDecoder or None
         For vectors: from a vector to its hidden state, which is what was counted.
+    memory : StateMemory or None
+        If states look back: from histories to states, which are what was counted.
     """
 
     counts: Counts
@@ -62,6 +67,7 @@ class LogCounts:
     n_episodes: int
     inverse_propensities: Floats | None = None
     decoder: StateDecoder | None = None
+    memory: "StateMemory | None" = None
 
     @property
     def total(self) -> Counts:
@@ -79,7 +85,7 @@ class LogRows:
     ----------
     seen : Trajectory
         What was seen, done and paid; rewards are scaled to [0, 1].
-    observation_names, action_names, reward_range, n_episodes, decoder
+    observation_names, action_names, reward_range, n_episodes, decoder, memory
         As in `LogCounts`; vectors are numbered by row.
     propensities : ndarray or None
         Those of the rows, if the log has a column of them.
@@ -92,6 +98,7 @@ class LogRows:
     n_episodes: int
     propensities: Floats | None = None
     decoder: StateDecoder | None = None
+    memory: "StateMemory | None" = None
 
     @classmethod
     def of_trajectory(cls, seen: Trajectory, ends: str = "truncated") -> "LogRows":
@@ -152,6 +159,7 @@ class LogRows:
             self.n_episodes,
             inverse,
             self.decoder,
+            self.memory,
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from romdp.core.errors import InvalidInputError, StorageError
+from romdp.logs.reading.xes import TIME, read_xes
 
 BATCH_ROWS = 2**18
 """Rows that are looked at together, at most."""
@@ -25,6 +26,7 @@ _FORMATS = {
     "CSV": tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".bz2")),
     "Arrow": (".arrow", ".feather", ".ipc"),
     "JSON lines": (".jsonl", ".ndjson"),
+    "XES": (".xes", ".xes.gz"),
 }
 SUFFIXES = tuple(suffix for suffixes in _FORMATS.values() for suffix in suffixes)
 """The names of files that can be read end in one of these."""
@@ -48,9 +50,9 @@ class Piece:
     label
         What messages call it.
     format
-        "Parquet", "CSV", "Arrow", "JSON lines" or "table".
+        "Parquet", "CSV", "Arrow", "JSON lines", "XES" or "table".
     path
-        Where the file is.
+        Where the file is; None if it was read into a table already.
     table
         The table, or a stream of batches that can be read once.
     """
@@ -245,6 +247,17 @@ def open_source(data: Any) -> list[Piece]:
     return [_file(path) for path in files]
 
 
+def is_event_log(pieces: Sequence[Piece]) -> bool:
+    """Say whether a log is made of XES files alone."""
+    return all(piece.format == "XES" for piece in pieces)
+
+
+def has_times(pieces: Sequence[Piece]) -> bool:
+    """Say whether every event tells when it happened."""
+    tables = [piece.table for piece in pieces]
+    return all(TIME in table.column_names and not table[TIME].null_count for table in tables)
+
+
 def _table(data: Any) -> Any:
     import pyarrow as pa
 
@@ -348,4 +361,6 @@ def _file(path: Path) -> Piece:
         raise InvalidInputError(
             f"{path} has a name of an unknown kind; it must end in {', '.join(SUFFIXES)}{remedy}"
         )
+    if form == "XES":
+        return Piece(str(path), form, table=read_xes(path))
     return Piece(str(path), form, path)
