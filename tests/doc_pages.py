@@ -37,6 +37,8 @@ NOT_RUN = {
     "make ": "runs all of this; .ci/run does each once",
     "sbatch": "needs Slurm",
     "from dask_jobqueue": "needs Slurm",
+    "from stable_baselines3": "needs PyTorch",
+    "from torch": "needs PyTorch",
 }
 """What cannot run here, by how it begins, and why. Python is compiled all the same."""
 

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from romdp.playing import Run as Run
     from romdp.playing import baselines as baselines
     from romdp.playing import epochs as epochs
+    from romdp.playing import evaluate_policy as evaluate_policy
     from romdp.playing import first_seed as first_seed
     from romdp.playing import load_policy as load_policy
     from romdp.playing import play as play

@@ -1,6 +1,7 @@
 """The command ``play``: somebody's environment, its returns, its policy and its page."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -24,7 +25,7 @@ def test_it_writes_returns_a_policy_and_a_page(tmp_path):
     assert done.exit_code == 0, done.output
     assert "lc-psrl played FrozenLake-v1 for 2,000 steps (objective: episodic" in done.output
     names = sorted(path.name for path in (tmp_path / "lake").iterdir())
-    assert names == ["policy.npz", "report.html", "returns.csv", "run.json"]
+    assert names == ["agent.npz", "policy.npz", "report.html", "returns.csv", "run.json"]
     facts = json.loads((tmp_path / "lake" / "run.json").read_text())
     lines = (tmp_path / "lake" / "returns.csv").read_text().splitlines()
     assert lines[0] == "step,return,length"
@@ -44,6 +45,78 @@ def test_the_objective_and_the_agent_are_chosen(tmp_path):
     assert done.exit_code == 0, done.output
     assert "psrl played CliffWalking-v1" in done.output
     assert romdp.load_policy(tmp_path / "cliff" / "policy.npz").objective == "discount 0.9"
+
+
+def test_a_run_is_resumed_with_the_same_options(tmp_path):
+    lake = ("play", "FrozenLake-v1", "--set", "is_slippery=false", "--out", tmp_path / "lake")
+    assert run(*lake, "--steps", 300).exit_code == 0
+    first = (tmp_path / "lake" / "returns.csv").read_text()
+    done = run(*lake, "--steps", 900, "--resume")
+    assert done.exit_code == 0, done.output
+    assert "for 900 steps" in done.output
+    facts = json.loads((tmp_path / "lake" / "run.json").read_text())
+    assert (facts["steps"], facts["set"]) == (900, {"is_slippery": False})
+    returns = (tmp_path / "lake" / "returns.csv").read_text()
+    assert returns.startswith(first)
+    rows = [line.split(",") for line in returns.splitlines()[1:]]
+    assert facts["reward"] == sum(float(row[1]) for row in rows)  # of steps before and after
+    assert romdp.Online.load(tmp_path / "lake" / "agent.npz").n_steps == 900
+    for extra, message in (
+        (["--steps", 900], "already played 900 steps"),
+        (["--steps", 2000, "--seed", 1], "played with seed 0, not 1"),
+        (["--steps", 2000, "--set", "map_name=8x8"], "played with set {'is_slippery': False}"),
+    ):
+        refused = run(*lake, *extra, "--resume")
+        assert message in str(refused.exception)
+    refused = run(*lake[:-1], tmp_path, "--resume")
+    assert "holds no run of `romdp play`" in str(refused.exception)
+    refused = run(*lake, "--steps", 900)
+    assert "go on with --resume" in str(refused.exception)
+
+
+def test_an_online_goes_on_in_another_environment_of_its_kind():
+    lake = gymnasium.make("FrozenLake-v1")
+    online = romdp.Online(romdp.LCPSRL(), lake.observation_space, lake.action_space, seed=0)
+    first = romdp.play(online, lake, 400, seed=0)
+    second = romdp.play(online, gymnasium.make("FrozenLake-v1"), 1_000, seed=0)
+    assert second.returns.tolist()[: len(first.returns)] == first.returns.tolist()
+    assert second.steps[0] > 400
+    assert second.steps[-1] == online.n_steps == 1_000
+    assert second.reward[-1] >= sum(second.returns["return"])
+    assert second.epochs.start[0] + second.epochs.length.sum() <= 1_000
+    with pytest.raises(romdp.ROMDPError, match="already played 1,000 steps"):
+        romdp.play(online, lake, 500)
+    with pytest.raises(romdp.ROMDPError, match="made for other spaces"):
+        romdp.play(online, gymnasium.make("CliffWalking-v1"), 2_000)
+    with pytest.raises(romdp.ROMDPError, match="reward_range was told"):
+        romdp.play(online, lake, 2_000, reward_range=(0, 1))
+    with pytest.raises(romdp.ROMDPError, match="an Online plays in a Gymnasium environment"):
+        romdp.play(online, romdp.worlds.random_romdp(2, 2, 4, seed=0), 2_000)
+
+
+def test_ctrl_c_keeps_what_was_learned(tmp_path, monkeypatch):
+    steps = gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv.step
+    taken = []
+
+    def step(self, action):
+        taken.append(action)
+        if len(taken) == 500:
+            signal.raise_signal(signal.SIGINT)
+        return steps(self, action)
+
+    monkeypatch.setattr(gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv, "step", step)
+    done = run("play", "FrozenLake-v1", "--steps", "1e6", "--out", tmp_path / "lake")
+    assert done.exit_code == 130
+    assert "go on with the same command and --resume" in done.output
+    assert 500 <= romdp.Online.load(tmp_path / "lake" / "agent.npz").n_steps < 2_000
+    assert (tmp_path / "lake" / "report.html").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_without_states_has_a_page_all_the_same(tmp_path):
+    done = run("play", "CartPole-v1", "--steps", 200, "--out", tmp_path / "pole")
+    assert done.exit_code == 0, done.output
+    assert "nothing was learned yet" in (tmp_path / "pole" / "report.html").read_text()
 
 
 def test_an_environment_of_somebody_elses_module_is_found(tmp_path):
@@ -139,6 +212,9 @@ def test_the_page_says_what_was_planned_for(tmp_path):
         (["FrozenLake-v1", "--objective", "episodical"], "objective"),
         (["FrozenLake-v1", "--reward-range", "wide"], "two numbers"),
         (["FrozenLake-v1", "--steps", "some"], "--steps is 'some'"),
+        (["FrozenLake-v1", "--set", "is_slippery"], "write it as name=value"),
+        (["FrozenLake-v1", "--set", "slippery=1"], "unexpected keyword argument 'slippery'"),
+        (["Pendulum-v1", "--action-mask"], "ActionMask needs a Discrete one"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_anything_is_written(arguments, message, tmp_path):

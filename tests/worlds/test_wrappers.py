@@ -12,11 +12,14 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env
 from scipy import stats
 
+import romdp
 from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.worlds import (
+    ActionMask,
     DistractedRing,
     Distraction,
     GaussianLock,
+    HiddenState,
     RichObservation,
     ROMDPEnv,
     VectorObservation,
@@ -352,3 +355,95 @@ def test_distraction_is_made_again_from_its_spec() -> None:
 def test_vector_wrappers_bad_arguments(make: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make(gymnasium.make("FrozenLake-v1"))
+
+
+@pytest.fixture(scope="module")
+def views() -> tuple[Any, Any]:
+    """A lake with five views of each cell, and a run on it."""
+    env = RichObservation(gymnasium.make("FrozenLake-v1", is_slippery=False), 5, seed=0)
+    return env, romdp.play(romdp.LCPSRL(), env, 4_000, seed=0)
+
+
+@pytest.mark.parametrize("what", ["policy", "model"])
+def test_hidden_states_are_shown_in_place_of_observations(views: Any, what: str) -> None:
+    env, run = views
+    small = HiddenState(env, getattr(run, what))
+    assert small.observation_space == Discrete(run.model.n_states + 1)
+    with wrapped_on_purpose():
+        check_env(small, skip_render_check=True)
+    shown, info = small.reset(seed=3)
+    for action in (1, 1, 2, 1, 2, 2):
+        state = run.policy.state(info["observation"])
+        assert shown == (state if state >= 0 else run.model.n_states)
+        shown, _, over, _, info = small.step(action)
+        if over:
+            assert shown == run.model.n_states  # nobody acts there, so its state is unknown
+            break
+
+
+def test_hidden_states_of_vectors_and_of_a_log() -> None:
+    lake = gymnasium.make("FrozenLake-v1")
+    pictures = VectorObservation(lake, [np.eye(16)[[i]] for i in range(16)], seed=0)
+    run = romdp.play(romdp.LCPSRL(), pictures, 1_500, seed=0)
+    small = HiddenState(pictures, run.model)
+    assert small.reset(seed=0)[0] == run.policy.state(np.eye(16)[0]) >= 0
+    world = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+    model = romdp.fit(romdp.simulate(world, "uniform", 5_000, seed=0))
+    small = HiddenState(ROMDPEnv(world), model)
+    shown, info = small.reset(seed=1)
+    assert shown == model.predict(info["observation"])
+
+
+@pytest.mark.parametrize("what", [None, "policy.npz", Discrete(3)])
+def test_hidden_states_need_a_model(what: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"pass run\.policy, run\.model or a model"):
+        HiddenState(gymnasium.make("FrozenLake-v1"), what)
+
+
+class Gates(gymnasium.Env[int, int]):
+    """Actions 3 to 6, of which the mask allows some; others are an error."""
+
+    observation_space, action_space = Discrete(3), Discrete(4, start=3)
+    masks = ([1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0])
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.taken = 0, list[int]()
+        return 0, {"action_mask": np.array(self.masks[0], np.int8)}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        mask = self.masks[self.place]
+        assert mask[action - 3] or not any(mask)
+        self.taken.append(int(action))
+        self.place = (self.place + 1) % 3
+        return self.place, 0.0, False, False, {"action_mask": np.array(self.masks[self.place])}
+
+
+def test_an_action_that_is_not_allowed_does_what_the_next_allowed_one_does() -> None:
+    env: Any = ActionMask(Gates())
+    for chosen, taken in (([3, 3, 3], [3, 4, 3]), ([4, 6, 5], [6, 4, 5]), ([6, 5, 6], [6, 4, 6])):
+        env.reset(seed=0)
+        for action in chosen:
+            env.step(action)
+        assert env.unwrapped.taken == taken
+    run = romdp.play(romdp.LCPSRL(), env, 300, seed=0)  # none of its actions is an error
+    assert run.steps[-1] == 300
+    plain = gymnasium.make("FrozenLake-v1")
+    returns = [
+        romdp.play(romdp.LCPSRL(), lake, 300, seed=0).returns for lake in (plain, ActionMask(plain))
+    ]
+    np.testing.assert_array_equal(*returns)
+
+
+def test_masks_that_do_not_fit_are_refused() -> None:
+    class Wrong(Gates):
+        masks = ([1, 1], [1, 1], [1, 1])
+
+    env: Any = ActionMask(Wrong())
+    env.reset(seed=0)
+    with pytest.raises(InvalidInputError, match=r"action_mask has shape \(2,\)"):
+        env.step(3)
+    with pytest.raises(InvalidInputError, match="needs a Discrete one"):
+        ActionMask(gymnasium.make("Pendulum-v1"))

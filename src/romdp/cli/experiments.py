@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from romdp.cli.options import CheckpointsOption, DaskOption, QuietOption, WorkersOption, option
+from romdp.cli.options import (
+    CheckpointsOption,
+    DaskOption,
+    QuietOption,
+    WorkersOption,
+    option,
+    read_settings,
+)
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.text import one_line
 
@@ -357,17 +364,8 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def _arguments(states: int | None, actions: int | None, more: list[str]) -> dict[str, Any]:
-    """Collect the arguments of the worlds; a value that is not JSON is text."""
-    arguments: dict[str, Any] = {}
-    for text in more:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InvalidInputError(f"--set {text}: write it as name=value, such as eta=2.0")
-        try:
-            arguments[name.strip()] = json.loads(value)
-        except (ValueError, RecursionError):
-            arguments[name.strip()] = value
-    return arguments | _given(n_states=states, n_actions=actions)
+    """Collect the arguments of the worlds."""
+    return read_settings(more) | _given(n_states=states, n_actions=actions)
 
 
 def _worlds(

@@ -1,8 +1,12 @@
 """How options are declared, and those that several commands share."""
 
+import json
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
+
+from romdp.core.errors import InvalidInputError
 
 RUNNING = "Where and how it runs"  # a panel of the help
 
@@ -19,6 +23,20 @@ def option(
     return typer.Option(
         name, help=text, metavar=metavar, show_default=default, rich_help_panel=panel, min=least
     )
+
+
+def read_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Read what ``--set`` was given: name=value; a value that is not JSON is text."""
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--set {text}: write it as name=value, such as eta=2.0")
+        try:
+            settings[name.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            settings[name.strip()] = value
+    return settings
 
 
 def examples(*commands: str) -> str:

@@ -1,13 +1,16 @@
 """The command ``play``: an agent in somebody's Gymnasium environment."""
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from romdp.cli.options import option
+from romdp.cli.options import option, read_settings
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import one_line
 
@@ -40,6 +43,16 @@ def play(
             min=1,
         ),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="What the environment is made with, such as is_slippery=false; repeatable. "
+            "Values are JSON, else text.",
+            metavar="NAME=VALUE",
+            show_default=False,
+        ),
+    ] = None,
     objective: Annotated[
         str | None,
         option(
@@ -60,39 +73,115 @@ def play(
             default="learned, or 0,1",
         ),
     ] = None,
+    action_mask: Annotated[
+        bool,
+        option(
+            "--action-mask",
+            'Take only actions that the environment\'s info["action_mask"] allows; see '
+            "romdp.worlds.ActionMask, which the policy then needs, too.",
+        ),
+    ] = False,
+    resume: Annotated[
+        bool,
+        option(
+            "--resume",
+            "Go on from what --out holds, up to --steps in all; repeat the other options. Only the "
+            "environment begins anew.",
+        ),
+    ] = False,
     quiet: Annotated[bool, option("--quiet", "Show no progress.")] = False,
 ) -> None:
-    """Play in a Gymnasium environment; write its returns, policy and a page about them."""
+    """Play in a Gymnasium environment; write its returns, policy and a page about them.
+
+    Ctrl-C ends the run with the present epoch, and what was learned is written all the same.
+    """
     from romdp.cli.experiments import read_number
     from romdp.core.storage import check_output, write_json
     from romdp.experiments.agents import AGENTS
+    from romdp.playing import Online
     from romdp.playing import play as play_agent
-    from romdp.reports import write_model_page
-    from romdp.worlds.wrappers import make_environment
+    from romdp.playing.environments import step_limit
+    from romdp.worlds.wrappers import ActionMask, make_environment
 
     check_output(out, "directory")
-    if out.exists() and any(out.iterdir()):
-        raise InvalidInputError(f"{out} is not empty; choose a new directory")
+    if not resume and out.exists() and any(out.iterdir()):
+        raise InvalidInputError(
+            f"{out} is not empty; choose a new directory, or go on with --resume"
+        )
     n_steps = read_number(steps, "--steps")
     chosen = _agent(agent, AGENTS, objective)
-    env = make_environment(environment, views, seed)
+    told: dict[str, Any] = {"environment": environment, "views": views}
+    told |= {"set": read_settings(set_ or ()), "agent": agent, "asked objective": objective}
+    told |= {"seed": seed, "reward range": _range(reward_range), "action mask": action_mask}
+    if resume:
+        _require_same(out, told)
+    env = make_environment(environment, views, seed, told["set"])
+    env = ActionMask(env) if action_mask else env
+    if resume:
+        online = Online.load(out / "agent.npz")
+    else:
+        spaces, limit = (env.observation_space, env.action_space), step_limit(env)
+        online = Online(chosen, *spaces, seed, reward_range=told["reward range"], step_limit=limit)
     shown = None if not quiet and sys.stderr.isatty() else False
-    run = play_agent(
-        chosen,
-        env,
-        n_steps,
-        seed,
-        reward_range=_range(reward_range),
-        progress=shown,
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / "run.json", _facts(run, environment, views))
-    _write_returns(run.returns, out / "returns.csv")
-    if run.policy is not None:
-        run.policy.save(out / "policy.npz")
-    write_model_page(run, out / "report.html", environment=environment)
+    with _until_interrupted() as interrupted:
+        run = play_agent(
+            online, env, n_steps, seed, callback=lambda epoch: not interrupted, progress=shown
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "run.json", _facts(run, told))
+        online.save(out / "agent.npz")
+        _write(run, environment, out)
     typer.echo(_summary(run, environment))
-    typer.echo(f"wrote {one_line(out)}: report.html, policy.npz, returns.csv, run.json")
+    names = "report.html, policy.npz, returns.csv, agent.npz, run.json"
+    typer.echo(f"wrote {one_line(out)}: {names}")
+    if interrupted:
+        typer.echo("romdp: interrupted; go on with the same command and --resume", err=True)
+        raise typer.Exit(130)
+
+
+def _write(run: Any, environment: str, out: Path) -> None:
+    from romdp.core.storage import write_bytes
+    from romdp.reports import write_model_page
+
+    rows = [f"{step},{total!r},{length}" for step, total, length in run.returns.tolist()]
+    write_bytes(out / "returns.csv", "\n".join(["step,return,length", *rows, ""]).encode())
+    run.policy.save(out / "policy.npz")
+    write_model_page(run, out / "report.html", environment=environment)
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[list[bool]]:
+    """Let the first Ctrl-C fill the list that is yielded; a second one stops everything."""
+    asked: list[bool] = []
+
+    def stop(*_: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(True)
+        typer.echo("romdp: stopping; Ctrl-C once more throws away what was learned", err=True)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _require_same(out: Path, told: dict[str, Any]) -> None:
+    """Refuse to go on with other options than those that a run began with."""
+    from romdp.core.storage import read_json
+    from romdp.core.text import plain
+
+    if not (out / "run.json").is_file():
+        raise InvalidInputError(f"{out} holds no run of `romdp play` to go on with")
+    before = read_json(out / "run.json")
+    for name, value in plain(told).items():
+        if not isinstance(before, dict) or before.get(name) != value:
+            was = before.get(name) if isinstance(before, dict) else None
+            raise InvalidInputError(
+                f"{out} was played with {name} {was!r}, not {value!r}; repeat the options of the "
+                "first run"
+            )
 
 
 def _agent(name: str, known: Any, objective: str | None) -> Any:
@@ -140,17 +229,14 @@ def _range(text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-def _facts(run: Any, environment: str, views: int | None) -> dict[str, Any]:
+def _facts(run: Any, told: dict[str, Any]) -> dict[str, Any]:
     from romdp import __version__
     from romdp.core.text import plain
 
     facts: dict[str, Any] = plain(
         {
-            "environment": environment,
-            "views": views,
-            "agent": run.agent,
+            **told,
             "objective": str(run.objective),
-            "seed": run.seed,
             "steps": int(run.steps[-1]),
             "reward": float(run.reward[-1]),
             "episodes": len(run.returns),
@@ -176,10 +262,3 @@ def _summary(run: Any, environment: str) -> str:
     else:
         text += f"no episode ended; reward per step: {run.reward[-1] / steps:.4g}"
     return f"{text}\n{run.partition.n_clusters:,} groups of observations"
-
-
-def _write_returns(returns: Any, path: Path) -> None:
-    from romdp.core.storage import write_bytes
-
-    rows = [f"{step},{total!r},{length}" for step, total, length in returns.tolist()]
-    write_bytes(path, "\n".join(["step,return,length", *rows, ""]).encode())

@@ -1,5 +1,6 @@
 """An agent in a world: compiled for a ROMDP, stepped for a Gymnasium environment."""
 
+from romdp.playing.evaluating import evaluate_policy
 from romdp.playing.online import Online
 from romdp.playing.places import first_seed
 from romdp.playing.player import Epoch, Playing, epochs, play
@@ -13,6 +14,7 @@ __all__ = [
     "Policy",
     "Run",
     "epochs",
+    "evaluate_policy",
     "first_seed",
     "load_policy",
     "play",

@@ -12,8 +12,9 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from romdp.core.validation import flag
 from romdp.exact.romdp import ROMDP
 from romdp.worlds.environments import ROMDPEnv
+from romdp.worlds.wrappers import ActionMask
 
-_TRANSPARENT = (OrderEnforcing, PassiveEnvChecker, TimeLimit)  # what `gymnasium.make` adds
+_TRANSPARENT = (ActionMask, OrderEnforcing, PassiveEnvChecker, TimeLimit)  # and `make` adds some
 
 
 class Outcome(NamedTuple):

@@ -36,18 +36,20 @@ class Episodes:
     >>> episodes = Episodes()
     >>> episodes.count(0.5, step=1)
     >>> episodes.count(1.0, step=2, over=True)
-    >>> episodes.returns.tolist()
-    [(2, 1.5, 2)]
+    >>> episodes.returns.tolist(), episodes.collected
+    ([(2, 1.5, 2)], 1.5)
     """
 
     def __init__(self) -> None:
         self._steps, self._totals, self._lengths = array("q"), array("d"), array("q")
         self._under_way: dict[Hashable, tuple[float, int]] = {}
+        self.collected = 0.0  # of all steps
 
     def count(self, reward: float, step: int, over: bool = False, stream: Hashable = None) -> None:
         """Count one step, the ``step``-th of the run, in the episode that its stream is in."""
         total, length = self._under_way.get(stream, (0.0, 0))
         total, length = total + reward, length + 1
+        self.collected += reward
         self._under_way[stream] = (0.0, 0) if over else (total, length)
         if over:
             self.add(step, total, length)
@@ -79,13 +81,14 @@ class Episodes:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that a checkpoint must hold."""
-        return {"returns": np.asarray(self.returns)}
+        return {"returns": np.asarray(self.returns), "collected": np.array(self.collected)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], step: int) -> "Episodes":
         """Go back to where `arrays` was taken, in a run that has come to ``step``."""
         stored = Stored(arrays, "the list of episodes")
         table = stored.take("returns", (None,), RETURN_COLUMNS)
+        collected = float(stored.real("collected", ()))
         stored.finish()
         steps, lengths = table["step"], table["length"]
         if (np.diff(steps) < 0).any() or not (
@@ -93,6 +96,7 @@ class Episodes:
         ):
             stored.refuse("its episodes are not those of the steps played")
         episodes = cls()
+        episodes.collected = collected
         episodes._steps.extend(steps.tolist())
         episodes._totals.extend(table["return"].tolist())
         episodes._lengths.extend(lengths.tolist())

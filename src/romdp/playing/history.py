@@ -47,11 +47,14 @@ class History:
     ----------
     steps
         How many steps the run has in all.
+    done
+        How many of them were taken before anything is noted.
     """
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, done: int = 0) -> None:
         self._steps = steps
-        self._grid = log_spaced(steps)
+        grid = log_spaced(steps)
+        self._grid = grid[grid > done]
         self.figures: list[Figure] = []
         self.epochs: list[EpochRow] = []
         self.groupings: list[tuple[int, Partition]] = []

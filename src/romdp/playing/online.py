@@ -180,6 +180,21 @@ class Online:
         """Tell the agent that episodes may end here."""
         self._state.expect_episodes(self._limit, zero_reward(self._range))
 
+    def require_spaces(self, observations: Any, actions: Any) -> None:
+        """Refuse an environment with other spaces than those that this was made for."""
+        ours, theirs = self._encoder.to_dict(), encoder_for(observations).to_dict()
+        alike = ours.keys() == theirs.keys() and ("names" in ours or ours == theirs)
+        if not alike or self._actions.to_dict() != actions_for(actions).to_dict():
+            raise InvalidInputError(
+                "this Online was made for other spaces than those of the environment, which are "
+                f"{observations} and {actions}"
+            )
+
+    @property
+    def agent(self) -> AgentLike:
+        """What it was made of."""
+        return self._agent
+
     @property
     def n_steps(self) -> int:
         """Steps that have been counted."""

@@ -97,11 +97,19 @@ class Place(Protocol):
 
 
 def place_for(
-    agent: AgentLike, world: Any, seed: Seed, reward_range: tuple[float, float] | None = None
+    agent: AgentLike | Online,
+    world: Any,
+    seed: Seed,
+    reward_range: tuple[float, float] | None = None,
 ) -> Place:
     """Choose the place for a ROMDP, an MDP or a Gymnasium environment."""
     if isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv):
         return DrivenPlace(agent, world, seed, reward_range)
+    if isinstance(agent, Online):
+        raise InvalidInputError(
+            f"an Online plays in a Gymnasium environment, not in a {type(world).__name__}; pass "
+            "the agent itself, with checkpoint= if the run is to go on later"
+        )
     if not isinstance(world, ROMDP | MDP):
         hint = f"gymnasium.make({world!r})" if isinstance(world, str) else "a Gymnasium environment"
         raise InvalidInputError(
@@ -191,28 +199,32 @@ class DrivenPlace:
 
     def __init__(
         self,
-        agent: AgentLike,
+        agent: AgentLike | Online,
         env: Any,
         seed: Seed,
         reward_range: tuple[float, float] | None = None,
     ) -> None:
         self._env, self._streams = env, streams_of(env)
-        self._online = Online(
-            agent,
-            self._streams.observation_space,
-            self._streams.action_space,
-            seed,
-            reward_range=reward_range,
-            step_limit=step_limit(env),
-        )
-        self.reward = 0.0
+        spaces = self._streams.observation_space, self._streams.action_space
+        if isinstance(agent, Online):
+            if reward_range is not None:
+                raise InvalidInputError("reward_range was told when the Online was made")
+            agent.require_spaces(*spaces)
+            self._online = agent
+        else:
+            limit = step_limit(env)
+            self._online = Online(agent, *spaces, seed, reward_range=reward_range, step_limit=limit)
         self.gain = self.expected_reward = float("nan")
         self._mean_reward: NDArray[np.float64] | None = None
         world = world_shown_by(env)
-        if world is not None:
+        if world is not None and not self.state.step:
             self.gain, self._mean_reward = known_gain(world), world.reward[world.labels]
             self.expected_reward = 0.0
-        self._seen = self._streams.reset(first_seed(seed))
+        done = self.state.step  # of an agent that goes on, in other episodes than at first
+        begins = first_seed(stream(seed_sequence(seed), _WORLD, done) if done else seed)
+        self._seen = self._streams.reset(begins)
+        for number in range(len(self._seen)):
+            self._online.reset(stream=number)
         self._restarting = [False] * len(self._seen)
         self._actions: list[Any] = []  # for the next step, of the first few streams
         self._taken: list[Any] = []  # in the last step
@@ -224,6 +236,11 @@ class DrivenPlace:
         """The life of the agent."""
         state: AgentState = self._online._state
         return state
+
+    @property
+    def reward(self) -> float:
+        """What was collected so far."""
+        return self._online._episodes.collected
 
     @property
     def episodes(self) -> Episodes:
@@ -278,7 +295,6 @@ class DrivenPlace:
         following = None if over else shown
         ends = {"terminated": terminated, "truncated": truncated}
         self._online.observe(reward, following, **ends, stream=number)
-        self.reward += float(reward)
         if self._mean_reward is not None:
             self.expected_reward += float(
                 self._mean_reward[self._seen[number], self._taken[number]]

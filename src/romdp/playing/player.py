@@ -20,6 +20,7 @@ from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint
 from romdp.playing.history import EpochRow, Figure, History, figure
+from romdp.playing.online import Online
 from romdp.playing.places import place_for
 from romdp.playing.run import Run
 
@@ -71,7 +72,7 @@ class Playing:
 
     def __init__(
         self,
-        agent: AgentLike,
+        agent: AgentLike | Online,
         world: Any,
         steps: int,
         seed: Seed = 0,
@@ -80,17 +81,30 @@ class Playing:
         checkpoint_seconds: float = 30.0,
         reward_range: tuple[float, float] | None = None,
     ) -> None:
-        require_agent(agent)
-        self.steps = whole_number(steps, "steps", 1)
-        self._agent, self._seed = agent, seed_sequence(seed)
+        self._agent = agent.agent if isinstance(agent, Online) else agent
+        require_agent(self._agent)
+        self.steps, self._seed = whole_number(steps, "steps", 1), seed_sequence(seed)
         self._place = place_for(agent, world, self._seed, reward_range)
         self._place.state.total_steps = self.steps
-        self._history = History(self.steps)
+        done = self._place.state.step
+        if done >= self.steps:
+            raise InvalidInputError(
+                f"the agent has already played {done:,} steps, and steps={self.steps:,} in all "
+                "were asked for; ask for more"
+            )
+        self._history = History(self.steps, done)
+        if done:
+            self._history.note_grouping(1, self._place.state.partition)
         identity = {} if checkpoint is None else self._identity()
         self._checkpoint = Checkpoint(checkpoint, checkpoint_seconds, identity)
         if checkpoint is not None:
             self._place.arrays()  # refuses at once where the place cannot be saved
             self._load()
+
+    @property
+    def agent(self) -> AgentLike:
+        """The agent that plays."""
+        return self._agent
 
     @property
     def state(self) -> AgentState:
@@ -105,7 +119,7 @@ class Playing:
                     if place.state.epoch:
                         history.epochs.append(self._epoch_row())
                     place.think()
-                    history.note_grouping(place.state.epoch, place.state.partition)
+                    history.note_grouping(len(history.epochs) + 1, place.state.partition)
                 while place.state.step < self.steps and not place.must_think():
                     place.advance(history.due - place.state.step)
                     if place.state.step == history.due:
@@ -204,7 +218,7 @@ class Playing:
 
 
 def epochs(
-    agent: AgentLike,
+    agent: AgentLike | Online,
     world: Any,
     steps: int,
     seed: Seed = 0,
@@ -237,7 +251,7 @@ def epochs(
 
 
 def play(
-    agent: AgentLike,
+    agent: AgentLike | Online,
     world: Any,
     steps: int,
     seed: Seed = 0,
@@ -253,12 +267,13 @@ def play(
     Parameters
     ----------
     agent
-        An `Agent`, such as ``romdp.UCRL2()``. It is not changed: one agent can play many times.
+        An `Agent`, such as ``romdp.UCRL2()``. It is not changed: one agent can play many times. Or
+        an `Online`, in a Gymnasium environment: it goes on from what it has learned.
     world
         A `ROMDP` or `MDP` (compiled), or a Gymnasium environment with enumerable actions, whose
         observations are enumerable, vectors or pictures (stepped, by a loop over `Online`).
     steps
-        How many actions are taken, in all.
+        How many actions are taken, in all: those that an `Online` or a checkpoint has taken count.
     seed
         The same seed gives the same run.
     checkpoint
@@ -302,7 +317,7 @@ def play(
     if (sys.stderr.isatty() or in_notebook()) if progress is None else progress:
         from romdp.playing.progress import progress_bar
 
-        with progress_bar(agent.name, playing.steps) as bar:
+        with progress_bar(playing.agent.name, playing.steps) as bar:
             _drain(playing, [*listeners, bar])
     else:
         _drain(playing, listeners)

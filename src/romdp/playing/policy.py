@@ -156,7 +156,8 @@ class Policy:
         """
         if not self.depends_on_step:
             return self.act(observation), None
-        steps = np.zeros(1, np.int64) if state is None else np.asarray(state)
+        begun = [0] if state is None else np.atleast_1d(state)
+        steps = whole_array(begun, "state", ("n",), 0, _LONGEST)
         if episode_start is not None:
             steps = np.where(np.asarray(episode_start, np.bool_), 0, steps)
         numbers, single = self._numbers(observation, int(steps[0]) if steps.size == 1 else steps)

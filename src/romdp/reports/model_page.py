@@ -118,7 +118,10 @@ def write_model_page(
     elif not model.steps.size:
         raise MisuseError("nothing was played yet, so there is nothing to show")
     else:
-        page = model_page(model.model, model, environment)
+        try:
+            page = model_page(model.model, model, environment)
+        except MisuseError as error:
+            page = _page_without_states(model, environment, f"{error}.")
     # A name may hold half of a surrogate pair, which no file can.
     return write_page(target, page.encode("utf-8", "replace").decode())
 
@@ -172,6 +175,20 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
         subtitle=subtitle,
         data=model_page_data(model, content, compared),
         script=asset("graph.js") + asset("model.js"),
+        style=asset("model.css"),
+        plotly=False,
+    )
+
+
+def _page_without_states(run: Run, environment: str, why: str) -> str:
+    """Return the page of a run that leaves no model."""
+    return document(
+        f"{run.agent} in {environment}",
+        tiles(run_tiles(run)),
+        curve_section(run),
+        groups_section(run),
+        section("states", "The hidden states, and what to do", note=why),
+        section("configuration", "What was done", _run_facts(run, environment)),
         style=asset("model.css"),
         plotly=False,
     )
@@ -400,9 +417,7 @@ def _configuration(
 ) -> Html:
     """Say how the model was made, and by what this page was written."""
     if run is not None:
-        told = {"environment": environment, "agent": run.agent, "objective": objective_of(run)}
-        told |= {"steps": f"{run.steps[-1]:,}", "seed": str(run.seed)}
-        return facts({**told, "page written by": _writer()})
+        return _run_facts(run, environment)
     names = [f"{role}: {name_text(n)}" for role, n in model.columns.items() if n is not None]
     held, span = content["held_out"], model.reward_range
     return facts(
@@ -422,6 +437,12 @@ def _configuration(
             "page written by": _writer(),
         }
     )
+
+
+def _run_facts(run: Run, environment: str) -> Html:
+    told = {"environment": environment, "agent": run.agent, "objective": objective_of(run)}
+    told |= {"steps": f"{run.steps[-1]:,}", "seed": str(run.seed)}
+    return facts({**told, "page written by": _writer()})
 
 
 def _writer() -> str:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from romdp.worlds.named import symmetric_block as symmetric_block
     from romdp.worlds.simulator import Simulator as Simulator
     from romdp.worlds.simulator import simulate as simulate
+    from romdp.worlds.wrappers import ActionMask as ActionMask
     from romdp.worlds.wrappers import Distraction as Distraction
+    from romdp.worlds.wrappers import HiddenState as HiddenState
     from romdp.worlds.wrappers import RichObservation as RichObservation
     from romdp.worlds.wrappers import VectorObservation as VectorObservation
     from romdp.worlds.wrappers import VocabularyWrapper as VocabularyWrapper

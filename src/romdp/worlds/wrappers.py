@@ -1,6 +1,6 @@
 """Wrappers of Gymnasium environments: numbered observations, many views, vectors, noise."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -133,6 +133,128 @@ class VocabularyWrapper(gymnasium.ObservationWrapper[Any, Any, Any], RecordConst
         return self.vocabulary.encode(observation)
 
 
+class HiddenState(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Show the hidden state of every observation, so that any agent learns on romdp's states.
+
+    Parameters
+    ----------
+    env
+        An environment.
+    model
+        What knows the states of its observations: ``run.policy`` or ``run.model`` of a run in such
+        an environment, or a model that `romdp.fit` learned from a log of it.
+
+    Notes
+    -----
+    The observation space is ``Discrete(model.n_states + 1)``. The last number is shown where the
+    state is unknown. What the environment shows is in ``info["observation"]``.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> env = RichObservation(gymnasium.make("FrozenLake-v1"), per_state=10, seed=0)
+    >>> run = romdp.play(romdp.LCPSRL(), env, steps=5_000, seed=0)
+    >>> small = HiddenState(env, run.policy)
+    >>> env.observation_space, small.observation_space
+    (Discrete(160), Discrete(12))
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], model: Any) -> None:
+        RecordConstructorArgs.__init__(self, model=model, _disable_deepcopy=True)
+        gymnasium.Wrapper.__init__(self, env)
+        ask = getattr(model, "state", None) or getattr(model, "predict", None)
+        if not callable(ask) or not isinstance(getattr(model, "n_states", None), int):
+            raise InvalidInputError(
+                f"model is {model!r}; pass run.policy, run.model or a model that romdp.fit returned"
+            )
+        self._ask, self._unknown, self._step = ask, model.n_states, 0
+        self.observation_space = Discrete(model.n_states + 1)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Reset the environment."""
+        shown, info = self.env.reset(seed=seed, options=options)
+        self._step = 0
+        return self._state(shown), {**info, "observation": shown}
+
+    def step(self, action: Any) -> tuple[int, Any, bool, bool, dict[str, Any]]:
+        """Take an action."""
+        shown, reward, terminated, truncated, info = self.env.step(action)
+        self._step += 1
+        return self._state(shown), reward, terminated, truncated, {**info, "observation": shown}
+
+    def _state(self, shown: Any) -> int:
+        found = self._ask(shown, step=self._step)
+        if np.ndim(found):
+            raise InvalidInputError(
+                f"the model takes {shown!r} for {len(found)} observations; it was learned from "
+                "others than those of this environment"
+            )
+        return int(found) if found >= 0 else self._unknown
+
+
+class ActionMask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Take only actions that ``info["action_mask"]`` allows.
+
+    An action that is not allowed does what the next one does that is; after the last comes the
+    first. So whoever learns in the wrapped environment learns that the two are alike, and loses
+    nothing by trying. What was learned there is to be used there: a policy may say an action that
+    stands for another one. Without a mask, or if it forbids everything, all actions are allowed.
+
+    Parameters
+    ----------
+    env
+        An environment with a `Discrete` action space.
+
+    Examples
+    --------
+    >>> env = ActionMask(gymnasium.make("Taxi-v4"))  # its mask leaves out what changes nothing
+    >>> shown, info = env.reset(seed=0)
+    >>> info["action_mask"].tolist()
+    [1, 1, 0, 1, 0, 0]
+    >>> int(env.step(2)[0]) == int(gymnasium.Env.unwrapped.fget(env).s)
+    True
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
+        if not isinstance(env.action_space, Discrete):
+            raise InvalidInputError(
+                f"the action space is {env.action_space}; ActionMask needs a Discrete one"
+            )
+        self._mask: Any = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment."""
+        shown, info = self.env.reset(seed=seed, options=options)
+        self._mask = info.get("action_mask")
+        return shown, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take an action, or the next one that is allowed."""
+        *found, info = self.env.step(self._allowed(action))
+        self._mask = info.get("action_mask")
+        return (*found, info)
+
+    def _allowed(self, action: Any) -> Any:
+        space: Any = self.env.action_space
+        if self._mask is None:
+            return action
+        mask = np.asarray(self._mask)
+        if mask.shape != (space.n,):
+            raise InvalidInputError(
+                f"the environment's action_mask has shape {mask.shape}; it must have one entry for "
+                f"each of the {space.n} actions"
+            )
+        number = int(action) - int(space.start)
+        later = (number + np.arange(mask.size)) % mask.size
+        return space.dtype.type(later[np.argmax(mask[later] != 0)] + space.start)
+
+
 def numbered(env: gymnasium.Env[Any, Any], capacity: int = 2000) -> gymnasium.Env[Any, Any]:
     """Return an environment whose observations are numbers: itself, or with a vocabulary around it.
 
@@ -154,7 +276,10 @@ def numbered(env: gymnasium.Env[Any, Any], capacity: int = 2000) -> gymnasium.En
 
 
 def make_environment(
-    name: str, views: int | None = None, seed: Seed = 0
+    name: str,
+    views: int | None = None,
+    seed: Seed = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> gymnasium.Env[Any, Any]:
     """Make a registered Gymnasium environment; what cannot be made is refused with the reason.
 
@@ -167,11 +292,15 @@ def make_environment(
         Show each observation as one of so many; see `RichObservation`.
     seed
         Decides the views.
+    settings
+        What the environment is made with, such as ``{"is_slippery": False}``.
     """
     find_modules_here(name)
+    told = dict(settings or {})
+    refused = (Exception,) if told else (gymnasium.error.Error, ImportError)
     try:
-        env = gymnasium.make(name)
-    except (gymnasium.error.Error, ImportError) as error:
+        env = gymnasium.make(name, **told)
+    except refused as error:
         hint = "" if ":" in name else f" If another module registers it, say module:{name}"
         raise InvalidInputError(f"cannot make the environment {name!r}: {error}{hint}") from error
     return env if views is None else RichObservation(numbered(env), views, seed)
