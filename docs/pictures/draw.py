@@ -17,8 +17,7 @@ from PIL import Image
 
 import romdp
 from romdp.reports import emission_figure, flow_figure, read_results, regret_figure, save_figure
-from romdp.reports.drawing import new_figure
-from romdp.reports.palette import GREY, state_colour
+from romdp.reports.drawing import GREY, new_figure, state_colour
 
 HERE = Path(__file__).parent
 FIRST = "--observations 30 --steps 2e4 --seeds 3 --agents lc-psrl,ucrl3,oracle"

@@ -22,10 +22,9 @@ from romdp.reports import (
     save_figure,
     write_figures,
 )
-from romdp.reports.bands import aligned, band, best_first, common_steps, curve, typical
-from romdp.reports.drawing import Words
+from romdp.reports.drawing import STATE_COLOURS, UNSEEN_COLOUR, Words, agent_styles, state_colour
 from romdp.reports.groupings import emission_picture, flow_picture, lay_out
-from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, agent_styles, state_colour
+from romdp.reports.reading import aligned, band, best_first, common_steps, curve, typical
 from romdp.theory import lower_bound
 from romdp.worlds import random_romdp
 

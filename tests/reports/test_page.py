@@ -25,8 +25,8 @@ from romdp.experiments import Experiment, RunDirectory
 from romdp.experiments.summary import summarise
 from romdp.experiments.worlds import NamedWorld
 from romdp.reports import Results, read_results, write_figures, write_report
-from romdp.reports.bands import band
 from romdp.reports.experiment_page import report_page
+from romdp.reports.reading import band
 
 
 def data_of(page):

@@ -16,10 +16,15 @@ from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.worlds import EnvironmentWorld
-from romdp.reports.bands import (
+from romdp.reports.drawing import agent_styles
+from romdp.reports.figures import panel_title
+from romdp.reports.groupings import emission_picture, flow_note, flow_picture, lay_out, most_telling
+from romdp.reports.reading import (
     BANDS,
     MEASURES,
     RETURN_NOTE,
+    Record,
+    Results,
     aligned,
     band,
     best_first,
@@ -28,10 +33,6 @@ from romdp.reports.bands import (
     known_measures,
     typical,
 )
-from romdp.reports.figures import panel_title
-from romdp.reports.groupings import emission_picture, flow_note, flow_picture, lay_out, most_telling
-from romdp.reports.palette import agent_styles
-from romdp.reports.reading import Record, Results
 from romdp.reports.shell import as_json
 
 _MOST_LINES = 300  # runs that are drawn one by one, in all panels together

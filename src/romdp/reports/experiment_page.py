@@ -9,10 +9,9 @@ from typing import Any
 
 from romdp.core.text import UNKNOWN, count, interval, number
 from romdp.experiments.summary import legend, rows_of, summarise
-from romdp.reports.bands import BANDS, known_measures
 from romdp.reports.experiment_data import page_data
 from romdp.reports.figures import panel_title
-from romdp.reports.reading import Panel, Results, read_results
+from romdp.reports.reading import BANDS, Panel, Results, known_measures, read_results
 from romdp.reports.shell import (
     Html,
     alert,

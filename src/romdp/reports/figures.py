@@ -15,20 +15,22 @@ from numpy.typing import NDArray
 from romdp.core.storage import write_bytes
 from romdp.core.validation import choice
 from romdp.experiments.summary import limit_constant
-from romdp.reports.bands import (
+from romdp.reports.drawing import Picture, Style, add_note, agent_styles, new_figure
+from romdp.reports.groupings import emission_figure, flow_figure
+from romdp.reports.reading import (
     BANDS,
     MEASURES,
     RETURN_NOTE,
+    Panel,
+    Record,
+    Results,
     band,
     bulb_places,
     curve,
     known_measures,
+    read_results,
     typical,
 )
-from romdp.reports.drawing import Picture, add_note, new_figure
-from romdp.reports.groupings import emission_figure, flow_figure
-from romdp.reports.palette import Style, agent_styles
-from romdp.reports.reading import Panel, Record, Results, read_results
 from romdp.reports.shell import make_directory
 
 if TYPE_CHECKING:

@@ -16,8 +16,17 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.text import count
 from romdp.core.validation import real_array, whole_number
 from romdp.data.partition import Partition
-from romdp.reports.drawing import INK, PAPER, Box, Picture, Ribbon, Words, listed
-from romdp.reports.palette import UNSEEN_COLOUR, state_colour
+from romdp.reports.drawing import (
+    INK,
+    PAPER,
+    UNSEEN_COLOUR,
+    Box,
+    Picture,
+    Ribbon,
+    Words,
+    listed,
+    state_colour,
+)
 from romdp.reports.reading import EpochGrouping, Record
 
 _GAP_SHARE = 0.3  # of the height, at most, is left between the blocks of a column

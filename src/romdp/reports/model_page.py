@@ -22,10 +22,13 @@ from romdp.reports.model_data import (
     MOST_NODES,
     MOST_OBSERVATIONS,
     compare_actions,
+    go,
     model_page_data,
+    more,
     name_text,
+    pay_table,
+    state_table,
 )
-from romdp.reports.model_tables import go, more, pay_table, state_table
 from romdp.reports.portraits import looks_of, portrait_section
 from romdp.reports.shell import (
     Html,

@@ -13,9 +13,8 @@ from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
 from romdp.logs.model.checks import SURE_ENOUGH
 from romdp.logs.model.latent import LatentModel
-from romdp.reports.drawing import Box
-from romdp.reports.model_tables import go, more
-from romdp.reports.palette import STATE_COLOURS, UNSEEN_COLOUR, state_colour
+from romdp.reports.drawing import STATE_COLOURS, UNSEEN_COLOUR, Box, state_colour
+from romdp.reports.model_data import go, more
 from romdp.reports.shell import Html, element, join, section, table
 
 Floats = NDArray[np.float64]
