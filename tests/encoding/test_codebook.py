@@ -17,7 +17,7 @@ from romdp.encoding.choosing import _after, count_moments, reduction
 from romdp.encoding.codebook import Codebook, k_means, lead
 from romdp.encoding.directions import (
     LinearMap,
-    Moments,
+    VectorMoments,
     action_directions,
     mean_and_scale,
     whitening,
@@ -198,7 +198,7 @@ def moments_of(seen, seed=0):
 
 def test_moments_of_two_blocks_are_those_of_both():
     seen = chain(600, n_noise=2)
-    whole, halves = Moments(6, 2), Moments(6, 2)
+    whole, halves = VectorMoments(6, 2), VectorMoments(6, 2)
     known, ended = np.ones(599, bool), np.zeros(599, bool)
     known[10], ended[10] = False, True
     before, after = seen.vectors[:-1], seen.vectors[1:]

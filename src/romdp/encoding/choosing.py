@@ -21,7 +21,7 @@ from romdp.encoding.directions import (
     Floats,
     Ints,
     LinearMap,
-    Moments,
+    VectorMoments,
     action_directions,
     mean_and_scale,
     partly_whitening,
@@ -78,11 +78,13 @@ def reduction(steps: Trajectory, rng: np.random.Generator) -> LinearMap | None:
     return LinearMap(center, axes[kept].T)
 
 
-def count_moments(steps: Trajectory, first: LinearMap | None, rng: np.random.Generator) -> Moments:
+def count_moments(
+    steps: Trajectory, first: LinearMap | None, rng: np.random.Generator
+) -> VectorMoments:
     """Add up the moments of the steps, block by block."""
     vectors = vectors_of(steps)
     size = vectors.shape[1] if first is None else first.matrix.shape[1]
-    moments = Moments(size, steps.n_actions)
+    moments = VectorMoments(size, steps.n_actions)
     for rows in blocks(vectors):
         following = steps.next_observations[rows]
         before, after = vectors[rows], vectors[np.maximum(following, 0)]
@@ -311,7 +313,7 @@ def _after(first: LinearMap | None, then: LinearMap) -> LinearMap:
     return LinearMap(freeze(center), freeze(first.matrix @ then.matrix))
 
 
-def _maps(moments: Moments, white: LinearMap, found: Directions) -> dict[str, LinearMap]:
+def _maps(moments: VectorMoments, white: LinearMap, found: Directions) -> dict[str, LinearMap]:
     """Return the maps of the views whose codes are found by k-means."""
     mean, scale = mean_and_scale(moments)
     usable = scale > 1e-9 * max(float(scale.max(initial=0.0)), 1e-300)

@@ -6,9 +6,9 @@ misses) and the reward depend on the vector before. The leading singular vectors
 span what actions and rewards depend on; noise with dynamics of its own cancels. Regressions, not
 plain covariances: once a policy looks at noisy codes, actions are correlated with noise.
 
-`Moments` are the sums over steps that whitening and the effects of actions are computed from. Those
-of two stretches of steps add up to those of both, so memory depends on the length of a vector and
-on the number of actions, never on the number of steps.
+`VectorMoments` are the sums over steps that whitening and the effects of actions are computed from.
+Those of two stretches of steps add up to those of both, so memory depends on the length of a vector
+and on the number of actions, never on the number of steps.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 _EXTRA = 2  # targets beside the next vector: the reward, and whether the episode ended
 
 
-class Moments:
+class VectorMoments:
     """First and second moments of vectors, actions, rewards and next vectors.
 
     Parameters
@@ -174,21 +174,21 @@ class Directions:
         return int(self.map.matrix.shape[1])
 
 
-def mean_and_scale(moments: Moments) -> tuple[Floats, Floats]:
+def mean_and_scale(moments: VectorMoments) -> tuple[Floats, Floats]:
     """Return the mean of every column and its standard deviation."""
     mean = moments.total / max(1, moments.count)
     variance = np.diag(moments.square) / max(1, moments.count) - mean**2
     return moments.origin + mean, np.sqrt(np.maximum(variance, 0.0))
 
 
-def whitening(moments: Moments) -> LinearMap:
+def whitening(moments: VectorMoments) -> LinearMap:
     """Return the map to uncorrelated coordinates of variance one; tiny ones are dropped."""
     mean, axes, values = _principal(moments)
     ridge = _WHITENING_RIDGE / moments.count * (values.mean() if len(values) else 0.0)
     return LinearMap(mean, axes / np.sqrt(values + ridge))
 
 
-def partly_whitening(moments: Moments) -> LinearMap:
+def partly_whitening(moments: VectorMoments) -> LinearMap:
     """Return a map that raises small principal components a little.
 
     Classifiers with a ridge generalise best there: whitening would make much of directions in
@@ -199,7 +199,7 @@ def partly_whitening(moments: Moments) -> LinearMap:
     return LinearMap(mean, axes / np.sqrt(values.mean() * share**_PARTLY if len(values) else 1.0))
 
 
-def _principal(moments: Moments) -> tuple[Floats, Floats, Floats]:
+def _principal(moments: VectorMoments) -> tuple[Floats, Floats, Floats]:
     """Return the mean, the principal axes of standardised columns, and their variances."""
     mean, scale = mean_and_scale(moments)
     usable = scale > 1e-9 * max(float(scale.max(initial=0.0)), np.finfo(float).tiny)
@@ -213,7 +213,7 @@ def _principal(moments: Moments) -> tuple[Floats, Floats, Floats]:
     return mean, inverse[:, None] * vectors, values
 
 
-def action_directions(moments: Moments, white: LinearMap) -> Directions:
+def action_directions(moments: VectorMoments, white: LinearMap) -> Directions:
     """Find the directions of whitened vectors that actions and rewards depend on."""
     effects = [_effects(moments, white, copy) for copy in (0, 1)]
     if not effects[0].size or not effects[1].size:
@@ -228,7 +228,7 @@ def action_directions(moments: Moments, white: LinearMap) -> Directions:
     return Directions(white.then(vectors[:, ::-1][:, :rank]), strengths, noise)
 
 
-def _effects(moments: Moments, white: LinearMap, copy: int) -> Floats:
+def _effects(moments: VectorMoments, white: LinearMap, copy: int) -> Floats:
     """Return the effects of all actions on what follows side by side, in both directions of time.
 
     Each column says how one coordinate of the surprise (or the reward, or the end) under one
@@ -281,7 +281,7 @@ def _effects(moments: Moments, white: LinearMap, copy: int) -> Floats:
     return np.hstack(columns) if columns else np.zeros((size, 0))
 
 
-def _spread(moments: Moments) -> Floats:
+def _spread(moments: VectorMoments) -> Floats:
     """Return the variance of the reward and of the end."""
     n = max(1, int(moments.steps[0].sum()))
     extra = len(moments.target_square)

@@ -37,7 +37,7 @@ class FinishedRun(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class EpochStretch:
     """Epochs in a row with the same grouping.
 
     Attributes
@@ -77,7 +77,7 @@ class RunBound(Table):
     """
 
     bound: Magnitude
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[EpochStretch, ...]
     caveat: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -281,12 +281,12 @@ def _stretch(
     end: int,
     partition: Partition,
     given: Floats | None,
-) -> Stretch:
+) -> EpochStretch:
     starts, lengths = run.epochs.start[start:end], run.epochs.length[start:end]
     steps = int(lengths.sum())
     n_groups = as_singletons(partition).n_clusters
     if not as_singletons(partition).refines(Partition(world.labels)):
-        return Stretch(start + 1, end, steps, n_groups, None, Magnitude.of(steps))
+        return EpochStretch(start + 1, end, steps, n_groups, None, Magnitude.of(steps))
     diameter = auxiliary_diameter(world, partition, times)
     logs = np.log(np.maximum(1, starts)) - math.log(delta)
     weights = np.sqrt(n_groups * logs)
@@ -299,7 +299,7 @@ def _stretch(
         total = min(apart, together)
     # A single group has diameter 0 and is still a bandit problem.
     bound = Magnitude.of(max(diameter, 1.0)) * total
-    return Stretch(start + 1, end, steps, n_groups, diameter, bound)
+    return EpochStretch(start + 1, end, steps, n_groups, diameter, bound)
 
 
 def _rows(
@@ -307,7 +307,7 @@ def _rows(
     run: FinishedRun,
     delta: float,
     bound: Magnitude,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[EpochStretch],
     *,
     worst_case: bool,
 ) -> list[Row]:
