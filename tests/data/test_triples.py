@@ -150,15 +150,6 @@ def test_selection_by_action(x):
     assert sum(parts, Triples.zeros(Y, A)) == x
 
 
-@given(all_triples)
-def test_arrays_hold_everything(x):
-    arrays = x.arrays()
-    assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    assert Triples.from_arrays(arrays) == x
-    with pytest.raises(InvalidInputError, match="lack 'count'"):
-        Triples.from_arrays({name: arrays[name] for name in arrays if name != "count"})
-
-
 def test_counts_do_not_overflow():
     x = build([(0, 1, 0, 2, 10**15), (0, 1, 0, 2, 10**15)])
     assert (x + x).count.tolist() == [4 * 10**15]

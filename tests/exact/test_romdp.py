@@ -286,9 +286,9 @@ def check_frozen(world):
             array.flat[0] = 0
         assert array.flags.c_contiguous, name
     for name in ("transition", "labels", "hidden", "new"):
-        with pytest.raises(AttributeError, match=f"frozen.*{name}"):
+        with pytest.raises(AttributeError, match=f"cannot (set|delete) {name}: a ROMDP"):
             setattr(world, name, 1)
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(AttributeError, match="never changes"):
         del world.labels
 
 

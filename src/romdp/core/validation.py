@@ -209,3 +209,14 @@ def freeze(array: _Array) -> _Array:
     """Make an array read-only and return it."""
     array.flags.writeable = False
     return array
+
+
+class Frozen:
+    """A base of objects that never change: their makers fill ``__dict__``."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(self).__name__
+        raise AttributeError(f"cannot set {name}: a {kind} never changes; make a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"cannot delete {name}: a {type(self).__name__} never changes")

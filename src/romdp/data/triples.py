@@ -5,9 +5,7 @@ taken there, and what came after (the three views of `lem:decomp`). Only the dis
 kept, so that no array of n_observations cubed is ever needed.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +17,6 @@ from romdp.data.trajectory import Trajectory
 from romdp.data.transitions import check_groups
 
 _COLUMNS = ("previous", "middle", "action", "next", "count")
-_SIZES = ("n_observations", "n_actions")
 _LARGEST = int(np.iinfo(np.int64).max)
 
 
@@ -170,20 +167,6 @@ class Triples:
             f"Triples({self.n_samples:,} samples, {self.n_distinct:,} distinct, "
             f"{self.n_observations:,} observations, {self.n_actions} actions)"
         )
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return plain arrays for a checkpoint, as `from_arrays` takes them."""
-        return {name: np.asarray(getattr(self, name)) for name in (*_COLUMNS, *_SIZES)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Triples":
-        """Rebuild triples from what `arrays` returned."""
-        try:
-            content: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
-            content |= {name: arrays[name][()] for name in _SIZES}
-        except KeyError as error:
-            raise InvalidInputError(f"the arrays of the triples lack {error}") from None
-        return cls(**content)
 
     def _columns(self) -> list[NDArray[np.int64]]:
         return [getattr(self, name) for name in _COLUMNS]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.errors import StructureError
 from romdp.core.formats import Format, fact, real
 from romdp.core.validation import (
+    Frozen,
     choice,
     freeze,
     laws,
@@ -62,7 +63,7 @@ def _one_gain(gain: NDArray[np.float64], laws: NDArray[np.float64], what: str) -
     return float(gain[high])
 
 
-class MDP:
+class MDP(Frozen):
     """A finite MDP whose transition probabilities and mean rewards are known.
 
     Parameters
@@ -104,12 +105,6 @@ class MDP:
         own["transition"] = freeze(moves)
         own["reward"] = freeze(means)
         own["reward_law"] = choice(reward_law, "reward_law", REWARD_LAWS)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"cannot set {name}: an MDP never changes; build a new one")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"cannot delete {name}: an MDP never changes")
 
     def __repr__(self) -> str:
         return (

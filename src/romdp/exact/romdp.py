@@ -11,6 +11,7 @@ from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.formats import Format, fact, index, real
 from romdp.core.validation import (
     SUM_TOLERANCE,
+    Frozen,
     divisors,
     first_index,
     freeze,
@@ -35,7 +36,7 @@ FORMAT = Format(
 _LARGEST_OBSERVABLE = 2**26  # entries of a (Y, A, Y) array: 512 MiB
 
 
-class ROMDP:
+class ROMDP(Frozen):
     """A rich-observation MDP.
 
     Parameters
@@ -180,12 +181,6 @@ class ROMDP:
             observation_chance=freeze(chance),
             initial=freeze(law),
         )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a ROMDP is frozen; make a new one instead of setting {name}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a ROMDP is frozen; {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
         model = (self.transition, self.reward, self.labels, self.observation_chance)

@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,7 @@ class NamedWorld:
     def __post_init__(self) -> None:
         choice(self.name, "world", WORLDS)
         parameters = self._parameters
-        if not isinstance(self.arguments, Mapping):
-            raise InvalidInputError(
-                f"arguments of world {self.name!r} are {self.arguments!r}; pass a table of them"
-            )
-        for argument in self.arguments:
-            choice(argument, f"argument of world {self.name!r}", parameters)
+        _check_arguments(self.name, self.arguments, parameters)
         # Defaults are written out: an experiment stays what it was when they change.
         full = {
             name: self.arguments.get(name, plain(parameter.default))
@@ -169,12 +164,7 @@ class EnvironmentWorld:
     takes_observations = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.arguments, Mapping):
-            raise InvalidInputError(
-                f"arguments of world {self.name!r} are {self.arguments!r}; pass a table of them"
-            )
-        for argument in self.arguments:
-            choice(argument, f"argument of world {self.name!r}", ("views", "reward_range"))
+        _check_arguments(self.name, self.arguments, ("views", "reward_range"))
         object.__setattr__(self, "label", safe_name(self.label or self.name))
 
     @property
@@ -210,6 +200,15 @@ class EnvironmentWorld:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return {"name": self.name, "arguments": dict(self.arguments), "label": self.label}
+
+
+def _check_arguments(name: str, arguments: Any, known: Iterable[str]) -> None:
+    if not isinstance(arguments, Mapping):
+        raise InvalidInputError(
+            f"arguments of world {name!r} are {arguments!r}; pass a table of them"
+        )
+    for argument in arguments:
+        choice(argument, f"argument of world {name!r}", known)
 
 
 WorldSpec = NamedWorld | FileWorld | EnvironmentWorld
