@@ -1,5 +1,7 @@
 """Policies: what is taken away from a run, asked, stored and read again."""
 
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -231,6 +233,13 @@ def test_a_run_leaves_a_model_as_fit_would_return_it(left, tmp_path):
     assert "How it learned" in page
 
 
+def test_a_run_and_what_it_leaves_can_be_pickled(left):
+    run, batch = left
+    again = pickle.loads(pickle.dumps(run))
+    np.testing.assert_array_equal(again.policy.act(batch), run.policy.act(batch))
+    np.testing.assert_array_equal(again.model.predict(batch), run.model.predict(batch))
+
+
 def test_a_dictionary_of_arrays_is_a_batch_too():
     """As vector environments hand observations out."""
     space = spaces.Dict({"a": spaces.Discrete(3, start=1), "b": spaces.MultiBinary(2)})
@@ -247,6 +256,26 @@ def test_a_dictionary_of_arrays_is_a_batch_too():
         np.testing.assert_array_equal(encoder.read(one), spaces.flatten(vectors, one))
         encoder.encode(one)
         assert encoder.find_all(batch)[0].tolist() == [*range(i + 1), *[-1] * (2 - i)]
+
+
+def test_a_model_of_vectors_is_scored_on_vectors():
+    """Pictures of the lake's cells, which repeat: far better than a guess among sixteen."""
+    lake = gymnasium.make("FrozenLake-v1")
+    env = romdp.worlds.VectorObservation(lake, [np.eye(16)[[i]] for i in range(16)], seed=0)
+    run = romdp.play(romdp.LCPSRL(), env, 2_000, seed=0)
+    rows, lengths = [], []
+    for episode in range(30):
+        shown, over, steps = env.reset(seed=episode)[0], False, 0
+        while not over:
+            action = (episode + steps) % 4
+            following, reward, ended, cut, _ = env.step(action)
+            rows.append((shown, action, reward))
+            shown, over, steps = following, ended or cut, steps + 1
+        lengths.append(steps)
+    shown, actions, rewards = (list(column) for column in zip(*rows, strict=True))
+    ends = np.ones(len(lengths), bool)
+    seen = romdp.Trajectory(np.array(shown), actions, rewards, lengths, terminated=ends)
+    assert np.log(1 / 16) + 1 < run.model.score(seen) < 0
 
 
 def test_states_and_rewards_of_the_model_are_those_of_the_world():

@@ -394,6 +394,14 @@ def test_hidden_states_of_vectors_and_of_a_log() -> None:
     assert shown == model.predict(info["observation"])
 
 
+def test_states_that_look_back_are_refused() -> None:
+    table = {"seen": list("abab") * 30, "done": [0, 1] * 60, "episode": np.repeat(range(20), 6)}
+    roles = {"observation": "seen", "action": "done", "episode": "episode"}
+    model = romdp.fit(table, **roles, memory=2, holdout=0)
+    with pytest.raises(InvalidInputError, match="look back"):
+        HiddenState(gymnasium.make("FrozenLake-v1"), model)
+
+
 @pytest.mark.parametrize("what", [None, "policy.npz", Discrete(3)])
 def test_hidden_states_need_a_model(what: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"pass run\.policy, run\.model or a model"):

@@ -9,7 +9,7 @@ an action's number into an action again. Each takes one observation, or a batch 
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from gymnasium import spaces
@@ -383,6 +383,9 @@ class Numbering(ObservationEncoder):
                 f"the {what} space has {self.size:.3g} elements, too many to number; wrap the "
                 "environment in romdp.worlds.VocabularyWrapper to number those that occur"
             )
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, str]]:
+        return type(self), (self.space, self.what)  # functions cannot be pickled
 
     def _set_grid(self, space: Any) -> None:
         binary = isinstance(space, spaces.MultiBinary)

@@ -64,6 +64,7 @@ def _picture(
     if dot_value is not None:
         late = dot_value[len(dot_value) // _YOUNG :]
         values = np.append(values, np.quantile(late, [0.02, 0.98]))
+    values = curve if np.ptp(values) < 1e-12 else values
     low, high = float(values.min()), float(values.max())
     if high - low < 1e-12:
         low, high = low - 0.5, high + 0.5

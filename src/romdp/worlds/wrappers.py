@@ -167,6 +167,11 @@ class HiddenState(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise InvalidInputError(
                 f"model is {model!r}; pass run.policy, run.model or a model that romdp.fit returned"
             )
+        if getattr(model, "memory", None) is not None:
+            raise InvalidInputError(
+                "the states of this model look back on what was seen and done before, which "
+                "HiddenState does not keep; fit without memory="
+            )
         self._ask, self._unknown, self._step = ask, model.n_states, 0
         self.observation_space = Discrete(model.n_states + 1)
 
