@@ -9,7 +9,7 @@ import pytest
 
 from romdp.core.errors import InvalidInputError, WriteError
 from romdp.reports import shell
-from romdp.reports.learning import _round_values
+from romdp.reports.learning import _picture, _round_values
 
 EVIL = '<img src=x onerror="alert(1)">&'
 
@@ -127,3 +127,14 @@ def test_pages_are_written_with_the_directories_above(tmp_path):
 )
 def test_axes_show_round_numbers(low, high, expected):
     assert _round_values(low, high) == pytest.approx(expected)
+
+
+def test_what_came_before_anything_was_learned_does_not_set_the_axis():
+    step = np.arange(1, 101)
+    curve = np.where(step < 8, -1e6, step / 100.0)
+    for dots in ((None, None), (step, curve)):
+        page = _picture(step, curve, *dots, "return")
+        assert ">0.8</text>" in page
+        assert "1,000,000" not in page
+    flat = _picture(step, np.where(step < 8, 0.0, 1.0), None, None, "return")
+    assert ">0.2</text>" in flat  # all later values are equal: then all values are shown

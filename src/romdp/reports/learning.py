@@ -60,9 +60,9 @@ def _picture(
 
     Neither a few dots far out nor what came before anything was learned squeezes the line.
     """
-    values = curve[len(curve) // _YOUNG :]
-    if dot_value is not None:
-        late = dot_value[len(dot_value) // _YOUNG :]
+    values = curve[step >= step[-1] / _YOUNG]
+    if dot_step is not None and dot_value is not None:
+        late = dot_value[dot_step >= step[-1] / _YOUNG]
         values = np.append(values, np.quantile(late, [0.02, 0.98]))
     values = curve if np.ptp(values) < 1e-12 else values
     low, high = float(values.min()), float(values.max())

@@ -205,7 +205,7 @@ def _summary(model: LatentModel) -> dict[str, Any]:
 def _state(model: LatentModel, state: int) -> dict[str, Any]:
     reward_widths, transition_widths = model.widths
     low, high = model.reward_range or (0.0, 1.0)
-    span = high - low if high > low else 1.0
+    span = high - low
     visits, rewards = model.counts.visits[state], model.rewards[state]
     actions = [
         {
