@@ -404,3 +404,20 @@ def test_under_a_horizon_the_action_depends_on_the_step_of_the_episode():
     assert state.action(0) == 0
     again = AgentState.from_arrays(state.agent, 1, 2, 0, state.arrays())
     assert [again.action(0, age) for age in range(4)] == [0, 0, 0, 1]
+
+
+def test_optimists_get_sparse_counts_while_little_was_seen():
+    sparse = []
+
+    class Noting(romdp.Optimism):
+        def plan(self, counts, *rest, **options):
+            sparse.append(counts.is_sparse)
+            return super().plan(counts, *rest, **options)
+
+    for n_observations in (20, 100):  # an array of 40,000 transitions is thin below 4,000 steps
+        world = romdp.worlds.random_romdp(3, 4, n_observations, seed=0)
+        agent = Agent(planner=Noting(romdp.TimeUniform()), stopping=Doubling(eager=False))
+        starts = romdp.play(agent, world, 30_000, seed=0).epochs["start"]
+        few = starts < 4000 if n_observations == 100 else np.zeros(len(starts), bool)
+        assert sparse == few.tolist()
+        sparse.clear()

@@ -82,7 +82,7 @@ def test_sl_ucrl_is_made_of_the_parts_that_it_names():
     assert finer == romdp.Spaced(romdp.Chain(romdp.Homogeneity(0.2), romdp.Spectral()))
     uniform = romdp.TimeUniform()
     assert romdp.SLUCRL().planner == Optimism(uniform, 0.05)
-    assert romdp.SLUCRL(3).stopping == romdp.UCRL3().stopping
+    assert romdp.SLUCRL(3).stopping == Doubling(eager=False, growth=1.25, slack=1 / 128)
     assert romdp.SLUCRL(3).clusterer.clusterer.clusterers[-1] == romdp.Overlap(
         3, uniform, 1.0, 0.05
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.planners import Optimism, Planner, Posterior, goal_of
+from romdp.agents.planners import THIN, Optimism, Planner, Posterior, goal_of
 from romdp.agents.stopping import Doubling, Stopping, spare_of
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
 from romdp.core.errors import InvalidInputError
@@ -275,6 +275,8 @@ class AgentState:
         if self.agent.counting == "pooled":
             planner = self.agent.planner
             sparse = isinstance(planner, Posterior) and planner.prior is None
+            if isinstance(planner, Optimism):  # few steps can have seen few transitions only
+                sparse = self.step < THIN * partition.n_clusters**2 * self.recorder.n_actions
             return self.recorder.group(partition, sparse=sparse)
         if partition != self.partition:
             if not self.partition.refines(partition):

@@ -23,7 +23,7 @@ from romdp.planning.sampling import counted_share
 _FINE = 0.1  # rewards of many sizes: the small ones, such as the cost of a step, matter too
 _SWEEPS = 100  # of a plan in a world drawn from a learned prior; else and one for each group
 _LARGE = 2**15  # entries of transitions from which their density is looked at
-_THIN = 0.1  # share of them below which sparse rows are faster
+THIN = 0.1  # share of them below which sparse rows are faster
 
 
 class Planner(Protocol):
@@ -260,4 +260,4 @@ def goal_of(planner: object) -> Objective:
 def _is_thin(transitions: NDArray[np.int64]) -> bool:
     """Whether so few transitions of a large array were seen that sparse rows are faster."""
     size = transitions.size
-    return size > _LARGE and int(np.count_nonzero(transitions)) < _THIN * size
+    return size > _LARGE and int(np.count_nonzero(transitions)) < THIN * size

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Planner, Posterior
-from romdp.agents.stopping import Doubling
+from romdp.agents.stopping import SLACK, Doubling
 from romdp.clustering.clusterer import Chain, Clusterer, Known, Singletons, Spaced
 from romdp.clustering.exploring import UntilFound, UntilSure
 from romdp.clustering.homogeneity import Homogeneity
@@ -147,8 +147,9 @@ def SLUCRL(  # noqa: N802 - the name of an agent
       what is left as soon as exactly that many groups can be told apart.
 
     Then extended value iteration on the groups. With the paper's sets an epoch ends by the paper's
-    doubling rule. With sets that hold it ends when a count has grown by a quarter, as in `UCRL3`.
-    The results page on SL-UCRL in the documentation measures each part alone.
+    doubling rule. With sets that hold it ends when a count has grown by a quarter, as in `UCRL3`;
+    where hundreds of pairs are tried, when a few have (``Doubling(slack=)``). The results page on
+    SL-UCRL in the documentation measures each part alone.
 
     Parameters
     ----------
@@ -191,8 +192,8 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     clusterer: Clusterer = Chain(*parts) if len(parts) > 1 else spectral
     if homogeneity and exact:
         clusterer = Spaced(Chain(Homogeneity(resolution, delta, n_states), *parts))
-    planner = Optimism(sets, delta, objective)
-    return Agent(clusterer, planner, _stopping(sets, eager=False), counting, name="sl-ucrl")
+    planner, stopping = Optimism(sets, delta, objective), _stopping(sets, eager=False, slack=SLACK)
+    return Agent(clusterer, planner, stopping, counting, name="sl-ucrl")
 
 
 def LCUCRL(  # noqa: N802 - the name of an agent
@@ -283,10 +284,12 @@ def TwoPhase(  # noqa: N802 - the name of an agent
     return Agent(clusterer, planner, Doubling(unseen=1), name="two-phase")
 
 
-def _stopping(sets: ConfidenceSet, eager: bool = True) -> Doubling:
+def _stopping(sets: ConfidenceSet, eager: bool = True, slack: float = 0.0) -> Doubling:
     """Return the rule of the paper for its sets, and a shorter epoch for sets that hold.
 
     The number of epochs stays logarithmic in the steps, so the guarantees keep their form. Narrow
     sets change the plan long before a count has doubled: regret is a sixth to a third lower.
     """
-    return Doubling(growth=1.25, eager=eager) if isinstance(sets, TimeUniform) else Doubling()
+    if not isinstance(sets, TimeUniform):
+        return Doubling()
+    return Doubling(growth=1.25, eager=eager, slack=slack)

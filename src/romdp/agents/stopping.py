@@ -10,7 +10,7 @@ from romdp.core.validation import real_number, whole_number
 from romdp.data.budget import FOREVER
 from romdp.data.counts import Counts
 
-_SLACK = 1.0 / 128.0  # visits that do not end an epoch, for each surprising pair
+SLACK = 1.0 / 128.0  # visits that do not end an epoch, for each surprising pair
 
 
 class Stopping(Protocol):
@@ -111,7 +111,7 @@ class Doubling:
         epoch. So it goes on for one such visit for every 128 pairs that were tried, and fewer the
         less often a pair that is tried again leads to somewhere new.
         """
-        return cls(grow=1, power=0.5, slack=_SLACK)
+        return cls(grow=1, power=0.5, slack=SLACK)
 
     def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how often each (group, action) may be visited in this epoch."""
