@@ -175,7 +175,7 @@ def test_inspect_of_a_world_without_a_single_gain(tmp_path):
 
 
 def test_inspect_of_a_periodic_or_large_world(tmp_path):
-    size = 30
+    size = 60
     ring = np.roll(np.eye(size), 1, axis=1)[:, None]
     MDP(ring, np.zeros((size, 1))).save(tmp_path / "m.npz")
     result = run("inspect", tmp_path / "m.npz")

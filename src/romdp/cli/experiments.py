@@ -17,7 +17,7 @@ from romdp.cli.options import (
     read_settings,
 )
 from romdp.core.errors import InvalidInputError, StorageError
-from romdp.core.text import one_line
+from romdp.core.text import MOST_LISTED, one_line
 
 if TYPE_CHECKING:
     from romdp.experiments.directory import RunDirectory
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _WORLDS = "Worlds"
 _AGENTS = "Settings of the agents"
-_MOST_NAMED = 20  # damaged runs
 
 
 _Directory = Annotated[
@@ -284,7 +283,7 @@ def report(
         return
     results = read_results(path)
     typer.echo(f"wrote {write_report(results, out, run or ())}")
-    for name, what in results.damaged[:_MOST_NAMED]:
+    for name, what in results.damaged[:MOST_LISTED]:
         typer.echo(f"romdp: {name} is damaged and left out: {what}", err=True)
     if results.damaged:
         typer.echo(

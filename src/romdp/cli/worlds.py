@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from romdp.cli.options import examples
 from romdp.core.errors import InvalidInputError
-from romdp.core.text import UNKNOWN, columns, one_line
+from romdp.core.text import MOST_LISTED, UNKNOWN, columns, one_line
 
 if TYPE_CHECKING:
     from romdp.exact.romdp import ROMDP
@@ -34,7 +34,6 @@ _HELP = {
     "reward_bias": "Largest difference in mean reward between states, in [0, 1].",
     "reward_law": "bernoulli, uniform, beta or deterministic.",
 }
-_MOST_STATES = 20  # that are listed
 _DEFAULTS = {"n_observations": "one per state", "room": "a built-in room"}  # where it is None
 
 
@@ -195,10 +194,10 @@ def _state_table(world: "ROMDP") -> str:
     rows: list[list[object]] = [
         ["state", "observations", "best action", "mean reward", "share of time (optimal policy)"]
     ]
-    for x in range(min(world.n_states, _MOST_STATES)):
+    for x in range(min(world.n_states, MOST_LISTED)):
         mean = f"{world.reward[x, policy[x]]:.3f}"
         rows.append([x, sizes[x], policy[x], mean, share[x]])
     lines = columns(rows, ">>>><")
-    if world.n_states > _MOST_STATES:
-        lines.append(f"... and {world.n_states - _MOST_STATES} more hidden states")
+    if world.n_states > MOST_LISTED:
+        lines.append(f"... and {world.n_states - MOST_LISTED} more hidden states")
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-_MOST_NAMES = 30  # that a message lists
+from romdp.core.text import shortened
 
 
 class ROMDPError(Exception):
@@ -20,8 +20,7 @@ class UnknownNameError(InvalidInputError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        more = f" and {len(names) - _MOST_NAMES} others" * (len(names) > _MOST_NAMES)
-        listed = f"choose from {', '.join(names[:_MOST_NAMES])}{more}"
+        listed = f"choose from {', '.join(shortened(names))}"
         hint = f"did you mean {near[0]!r}?" if near else listed
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 

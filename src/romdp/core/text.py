@@ -13,6 +13,9 @@ from typing import Any
 UNKNOWN = "-"
 """What is printed where there is no value."""
 
+MOST_LISTED = 50
+"""Entries of a list for people, in messages and on pages; a screen shows about as many."""
+
 # Control characters, line and paragraph separators, half surrogates, changes of direction.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
@@ -54,6 +57,18 @@ def columns(rows: Iterable[Sequence[object]], align: str = "<") -> list[str]:
         ).rstrip()
         for row in cells
     ]
+
+
+def shortened(entries: Sequence[str], most: int = MOST_LISTED) -> list[str]:
+    """Cut a list that is long, and say how many more there are.
+
+    Examples
+    --------
+    >>> shortened(["a", "b", "c"], 2)
+    ['a', 'b', 'and 1 more']
+    """
+    more = len(entries) - most
+    return [*entries[:most], f"and {more:,} more"] if more > 0 else list(entries)
 
 
 def number(value: float | None, decimals: int | None = None) -> str:

@@ -32,6 +32,7 @@ from romdp.core.storage import (
     write_bytes,
     write_json,
 )
+from romdp.core.text import shortened
 from romdp.core.validation import choice
 from romdp.experiments.agents import check_installed
 from romdp.experiments.specification import Experiment, RunSpec
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 _EXPERIMENT, _SUMMARY, _ERRORS, _LOCK = "experiment.json", "summary.json", "errors.txt", ".lock"
 _CHECKPOINTS, _WORLDS = "checkpoints", "worlds"
-_MOST_ERRORS = 100  # that are written out
 _LOADED = {
     "figures": ("step", "regret", "pseudo_regret", "n_clusters"),
     "returns": ("step", "return", "length"),
@@ -198,9 +198,7 @@ class RunDirectory:
         if not errors:
             self.errors_file.unlink(missing_ok=True)
             return
-        parts = [f"{run.id}\n{error}" for run, error in errors[:_MOST_ERRORS]]
-        if len(errors) > _MOST_ERRORS:
-            parts.append(f"and {len(errors) - _MOST_ERRORS} more\n")
+        parts = shortened([f"{run.id}\n{error}" for run, error in errors])
         write_bytes(self.errors_file, "\n".join(parts).encode())
 
     @property

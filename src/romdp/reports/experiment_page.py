@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from romdp.core.text import UNKNOWN, count, interval, number
+from romdp.core.text import UNKNOWN, count, interval, number, shortened
 from romdp.experiments.summary import legend, rows_of, summarise
 from romdp.reports.experiment_data import page_data
 from romdp.reports.figures import panel_title
@@ -25,7 +25,6 @@ from romdp.reports.shell import (
     write_page,
 )
 
-_MOST_LISTED = 40
 _STYLE = "#summary :is(td, th):nth-child(n + 3) { text-align: right }"
 
 
@@ -121,11 +120,7 @@ def _warnings(results: Results, n_runs: int) -> Html:
 
 
 def _list(lines: Iterable[str]) -> Html:
-    kept = list(lines)
-    shown = kept[:_MOST_LISTED]
-    if len(kept) > len(shown):
-        shown.append(f"and {len(kept) - len(shown)} more")
-    return element("ul", *(element("li", line) for line in shown))
+    return element("ul", *(element("li", line) for line in shortened(list(lines))))
 
 
 def _controls() -> Html:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from romdp.core.text import number, one_line
+from romdp.core.text import MOST_LISTED, number, one_line
 from romdp.exact.chains import classes, gain_and_bias, stationary_law
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.latent import LatentModel
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 MOST_OBSERVATIONS = 20_000
 """How many observations the page holds: the most frequent ones."""
 
-MOST_NODES = 50
+MOST_NODES = MOST_LISTED
 """How many states the graph shows: the most visited ones."""
 
 _NAME = 300  # letters kept of a name

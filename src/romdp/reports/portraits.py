@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.text import count
+from romdp.core.text import MOST_LISTED, count
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
 from romdp.logs.model.checks import SURE_ENOUGH
@@ -20,12 +20,9 @@ from romdp.reports.shell import Html, element, join, section, table
 Floats = NDArray[np.float64]
 
 BARS = "Bars: numbers in standard deviations from the mean of all."
-_MOST_STATES = 50
 _SMALLEST = 16  # numbers of a picture
-_MOST_BARS = 64
 _MOST_DIRECTIONS = 8
 _STRENGTHS = 24
-_MOST_NAMED = 30  # states in the legend of the map
 _WIDTH, _HEIGHT = 640, 320  # of the map
 _IN_WORDS = {
     "plain": "the vectors as they are",
@@ -53,7 +50,7 @@ def portrait_section(model: LatentModel) -> Html:
         seen.spread,
         names,
     )
-    listed = np.argsort(-seen.rows, kind="stable")[:_MOST_STATES]
+    listed = np.argsort(-seen.rows, kind="stable")[:MOST_LISTED]
     rows = [
         [
             go(int(places[state])),
@@ -176,7 +173,7 @@ def _picture(vector: Floats) -> Html:
 
 def _profile(vector: Floats, numbers: Floats, names: Sequence[str]) -> Html:
     """Draw numbers, in standard deviations, as bars."""
-    values = np.clip(vector[:_MOST_BARS], -3, 3)
+    values = np.clip(vector[:MOST_LISTED], -3, 3)
     width = max(2, 96 // len(values))
     called = names if len(names) == len(vector) else [f"number {i}" for i in range(len(values))]
     bars = [
@@ -232,9 +229,9 @@ def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
             s,
             class_="key",
         )
-        for s in known[:_MOST_NAMED].tolist()
+        for s in known[:MOST_LISTED].tolist()
     ]
-    rest = f"and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    rest = f"and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
     told = element("div", element("span", "state "), *legend, rest, class_="row")
     return element("div", drawn, told, class_="card")
 
