@@ -88,7 +88,16 @@ HOLDING = (
     "ucrl3",
     "oracle",
 )
-STRESS = ("alike by rows", "alike by rows and columns", "X = 2", "X = 10", "even", "uneven")
+STRESS = (
+    "twins by reward",
+    "twins but for one action",
+    "alike by rows",
+    "alike by rows and columns",
+    "X = 2",
+    "X = 10",
+    "even",
+    "uneven",
+)
 FIRST_SEED = 20_000  # nothing was tuned on worlds from here on
 
 
@@ -101,7 +110,16 @@ def stress_world(kind: str, observations: int, seed: int) -> romdp.ROMDP:
         concentration = 5.0 if kind == "even" else 0.2
         return draw(STATES, ACTIONS, observations, seed=seed, emission_concentration=concentration)
     base = draw(STATES, ACTIONS, observations, seed=seed)
-    transition = base.transition.copy()
+    transition, reward = base.transition.copy(), base.reward.copy()
+    if kind.startswith("twins"):  # states 0 and 1 are reached alike
+        transition[1], reward[1] = transition[0], reward[0]
+        if kind == "twins by reward":
+            reward[1, 0] += 0.3 if reward[0, 0] < 0.6 else -0.3
+        both = transition[..., 0] + transition[..., 1]
+        transition[..., 0] = transition[..., 1] = both / 2
+        if kind == "twins but for one action":
+            transition[1, 0] = base.transition[1, 0]
+        return romdp.ROMDP(transition, reward, base.emission)
     transition[1] = 0.7 * transition[0] + 0.3 * transition[1]  # a tenth of the squared difference
     if kind == "alike by rows and columns":
         both = transition[..., 0] + transition[..., 1]
