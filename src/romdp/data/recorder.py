@@ -25,6 +25,7 @@ from romdp.data.transitions import (
     group_pairs,
     is_large,
     keys_of_groups,
+    places_of_groups,
     sparse_rows,
 )
 from romdp.data.triples import Triples
@@ -79,12 +80,9 @@ class HashedCounts(Counts):
         labels = np.full(self._recorder.n_met, -1)
         labels[chosen] = np.arange(size)
         keys, count = self._tally.items(ordered=False)
-        cells, following = np.divmod(keys, self.n_observations)
-        source, target = labels[cells // n_actions], labels[following]
-        kept = (source >= 0) & (target >= 0)
-        rows = (source * n_actions + cells % n_actions)[kept]
-        places = rows, target[kept], count[kept]
-        matrix = sparse_rows(*places, (size * n_actions, size))
+        places = np.divmod(keys, self.n_observations)
+        rows, target, kept = places_of_groups(*places, labels, n_actions)
+        matrix = sparse_rows(rows, target, count[kept], (size * n_actions, size))
         small = not is_large(size, n_actions)
         transitions = matrix.toarray().reshape(size, n_actions, size) if small else matrix
         kept_rows = {name: array[chosen] for name, array in self._plain().items()}

@@ -111,10 +111,17 @@ def keys_of_groups(
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """Turn keys of observations into keys of groups; says which have both groups."""
     cells, following = np.divmod(keys, labels.size)
-    source, target = labels[cells // n_actions], labels[following]
+    rows, target, kept = places_of_groups(cells, following, labels, n_actions)
+    return rows * n_groups + target, kept
+
+
+def places_of_groups(
+    rows: NDArray[Any], columns: NDArray[Any], labels: Ints, n_actions: int
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Turn rows and columns of observations into those of groups; says which have both groups."""
+    source, target = labels[rows // n_actions], labels[columns]
     kept = (source >= 0) & (target >= 0)
-    mapped = (source * n_actions + cells % n_actions) * n_groups + target
-    return mapped[kept], kept
+    return (source * n_actions + rows % n_actions)[kept], target[kept], kept
 
 
 def group_sparse(
@@ -127,10 +134,8 @@ def group_sparse(
         return out
     matrix = transitions.tocoo()
     pairs, following = matrix.coords
-    source, target = labels[pairs // n_actions], labels[following]
-    kept = (source >= 0) & (target >= 0)
-    rows = (source * n_actions + pairs % n_actions)[kept]
-    return sparse_rows(rows, target[kept], matrix.data[kept], (n_groups * n_actions, n_groups))
+    rows, target, kept = places_of_groups(pairs, following, labels, n_actions)
+    return sparse_rows(rows, target, matrix.data[kept], (n_groups * n_actions, n_groups))
 
 
 def append_end(transitions: Transitions, ends: Ints) -> Transitions:
