@@ -7,6 +7,7 @@ from romdp.core.lazy import lazy
 if TYPE_CHECKING:
     from romdp.worlds.distracted import DistractedMazes as DistractedMazes
     from romdp.worlds.distracted import DistractedRing as DistractedRing
+    from romdp.worlds.distracted import Distraction as Distraction
     from romdp.worlds.environments import ROMDPEnv as ROMDPEnv
     from romdp.worlds.locks import CoinLock as CoinLock
     from romdp.worlds.locks import GaussianLock as GaussianLock
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from romdp.worlds.simulator import Simulator as Simulator
     from romdp.worlds.simulator import simulate as simulate
     from romdp.worlds.wrappers import ActionMask as ActionMask
-    from romdp.worlds.wrappers import Distraction as Distraction
     from romdp.worlds.wrappers import HiddenState as HiddenState
     from romdp.worlds.wrappers import RichObservation as RichObservation
     from romdp.worlds.wrappers import VectorObservation as VectorObservation

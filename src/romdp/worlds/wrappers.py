@@ -1,4 +1,4 @@
-"""Wrappers of Gymnasium environments: numbered observations, many views, vectors, noise."""
+"""Wrappers of Gymnasium environments: numbered observations, many views, vectors, states."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,16 +13,14 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.lazy import find_modules_here
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import (
-    check_memory,
     freeze,
     real_array,
-    real_number,
     whole_array,
     whole_number,
 )
 from romdp.data.vocabulary import Vocabulary
 
-_NUMBERING, _VIEWS = 0, 2  # streams of RichObservation's seed
+_NUMBERING, _DRAWS = 0, 2  # streams of a wrapper's seed
 
 
 class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -72,7 +70,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
         self._numbers: list[int] = numbers.tolist()
         self._views = views
         self._seed = seed_sequence(seed)
-        self._draw = generator(self._seed, _VIEWS).random
+        self._draw = generator(self._seed, _DRAWS).random
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -80,7 +78,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
         """Reset the environment; with a seed, the draws of the views start again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
-            self._draw = generator(self._seed, _VIEWS, int(seed)).random
+            self._draw = generator(self._seed, _DRAWS, int(seed)).random
         return self.observation(observation), info
 
     def observation(self, observation: Any) -> int:
@@ -311,11 +309,6 @@ def make_environment(
     return env if views is None else RichObservation(numbered(env), views, seed)
 
 
-_DRAWS, _ROTATION = 2, 3  # streams of a wrapper's seed
-
-_BLOCK = 64  # steps whose noise is drawn at once
-
-
 class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Show each state of a discrete environment as a vector drawn from a class of them.
 
@@ -412,132 +405,3 @@ class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
         if self._reveals:
             info = {"hidden_state": state, **info}
         return group[int(self._draw() * len(group))].copy(), info
-
-
-class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Add numbers that mean nothing to an environment's vectors, and rotate everything.
-
-    Each further number is a Gaussian process of its own that no action influences:
-    ``z' = correlation * z + sqrt(1 - correlation**2) * N(0, 1)``, times ``sd``. It goes on from
-    one episode to the next. The rotation is a random orthogonal matrix that never changes.
-
-    Parameters
-    ----------
-    env
-        An environment whose observations are vectors: a `Box` space with one axis.
-    n_numbers
-        How many numbers are added.
-    correlation
-        Correlation of each with itself one step later, in [0, 1).
-    sd
-        Their standard deviation.
-    seed
-        Decides the rotation and seeds the noise. ``reset(seed=...)`` starts the noise again, from
-        both seeds; the environment's own generator is left alone.
-
-    Attributes
-    ----------
-    rotation
-        The matrix that multiplies the longer vector from the right, for scoring only.
-
-    Examples
-    --------
-    >>> from romdp.worlds import GaussianLock
-    >>> env = Distraction(GaussianLock(25), n_numbers=64)
-    >>> env.observation_space.shape
-    (96,)
-    """
-
-    rotation: NDArray[np.float64]
-
-    def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        n_numbers: int,
-        correlation: float = 0.9,
-        sd: float = 1.0,
-        seed: Seed = 0,
-    ) -> None:
-        RecordConstructorArgs.__init__(
-            self, n_numbers=n_numbers, correlation=correlation, sd=sd, seed=seed
-        )
-        gymnasium.ObservationWrapper.__init__(self, env)
-        inner = env.observation_space
-        if not isinstance(inner, Box) or len(inner.shape) != 1:
-            raise InvalidInputError(
-                f"the observation space is {inner}; Distraction needs a Box with one axis"
-            )
-        self._n_inner = inner.shape[0]
-        self._n_numbers = whole_number(n_numbers, "n_numbers", 0)
-        self._filter = _autoregression(
-            real_number(correlation, "correlation", 0, 1, open_high=True)
-        )
-        self._sd = real_number(sd, "sd", 0)
-        length = self._n_inner + self._n_numbers
-        low, high = inner.low.astype(np.float64), inner.high.astype(np.float64)
-        check_memory("a rotation", length, length)
-        self.rotation = freeze(_orthogonal(length, generator(seed, _ROTATION)))
-        radius = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
-        edge = np.full(length, radius + 10.0 * self._sd)  # ten standard deviations
-        self.observation_space = Box(-edge, edge, dtype=np.float64)
-        self._seed = seed_sequence(seed)
-        self._start_noise(generator(self._seed, _DRAWS))
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Reset the environment; with a seed, the noise starts again as well."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        if seed is not None:
-            self._start_noise(generator(self._seed, _DRAWS, int(seed)))
-        return self.observation(observation), info
-
-    def observation(self, observation: Any) -> NDArray[np.float64]:
-        """Add the noise of the next moment to a vector, and rotate."""
-        if self._used == _BLOCK:
-            self._draw_block()
-        noise = self._block[self._used]
-        self._used += 1
-        vector: NDArray[np.float64] = observation @ self.rotation[: self._n_inner]
-        vector += noise
-        return vector
-
-    def disturb(self, vectors: ArrayLike, seed: Seed) -> NDArray[np.float64]:
-        """Add independent stationary noise to each vector and rotate, for scoring only."""
-        rows = real_array(vectors, "vectors", ("n", self._n_inner))
-        noise = self._sd * generator(seed, _DRAWS).standard_normal((len(rows), self._n_numbers))
-        return np.hstack([rows, noise]) @ self.rotation
-
-    def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
-        """Draw one disturbed vector for each hidden state of the environment, for scoring only."""
-        return self.disturb(self.env.get_wrapper_attr("show")(states, seed), seed)
-
-    def _start_noise(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._last = rng.standard_normal(self._n_numbers)
-        self._used = _BLOCK
-
-    def _draw_block(self) -> None:
-        """Run the noise ahead and rotate it all at once: no action influences it."""
-        fresh = self._rng.standard_normal((_BLOCK, self._n_numbers))
-        noise = self._filter @ np.vstack([self._last, fresh])
-        self._last = noise[-1].copy()
-        noise *= self._sd
-        self._block = noise @ self.rotation[self._n_inner :]
-        self._used = 0
-
-
-def _autoregression(correlation: float) -> NDArray[np.float64]:
-    """Return what turns the last number and a block of new ones into a block of the process."""
-    rows, columns = np.ogrid[1 : _BLOCK + 1, : _BLOCK + 1]
-    lags = rows - columns
-    weights = np.where(lags >= 0, correlation ** np.maximum(lags, 0.0), 0.0)
-    weights[:, 1:] *= np.sqrt(1.0 - correlation**2)
-    return weights
-
-
-def _orthogonal(size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw an orthogonal matrix uniformly: QR of Gaussian numbers, with the signs made even."""
-    q, r = np.linalg.qr(rng.standard_normal((size, size)))
-    even: NDArray[np.float64] = q * np.sign(np.diag(r))
-    return even
