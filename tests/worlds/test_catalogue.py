@@ -90,7 +90,7 @@ def run(code: str) -> None:
 def test_check_env_passes(identifier: str) -> None:
     env = gymnasium.make(identifier)
     assert isinstance(env.unwrapped, ROMDPEnv)
-    check_env(env.unwrapped)  # render modes included
+    check_env(env.unwrapped)
 
 
 @pytest.mark.parametrize("identifier", VECTOR_ENVIRONMENTS)
@@ -127,13 +127,6 @@ def test_a_spec_makes_the_same_environment_again() -> None:
 def test_a_wrong_argument_names_the_world() -> None:
     with pytest.raises(InvalidInputError, match=r"river-swim.*n_stats"):
         gymnasium.make("romdp/RiverSwim-v0", n_stats=3)
-
-
-def test_lists_of_renderings() -> None:
-    env = gymnasium.make("romdp/RiverSwim-v0", render_mode="ansi_list")
-    env.reset(seed=0)
-    env.step(0)
-    assert len(env.render()) == 2
 
 
 def test_several_at_once() -> None:
