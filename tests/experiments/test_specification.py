@@ -345,6 +345,7 @@ def test_the_names_are_those_of_the_contract():
             "sl-ucrl",
             "sl-ucrl-paper",
             "sl-ucrl-matrix",
+            "sl-ucrl-spectral",
             "lc-ucrl",
             "lc-psrl",
             "ucrl2",
@@ -411,6 +412,8 @@ def test_the_papers_own_has_nothing_of_ours():
 def test_the_matrix_method():
     agent = make_agent("sl-ucrl-matrix", WORLD, Settings(unknown_states=True))
     assert agent.clusterer == Spaced(Chain(Homogeneity(), Spectral(method="matrix")))
+    alone = make_agent("sl-ucrl-spectral", WORLD, Settings(unknown_states=True))
+    assert alone.clusterer == Spectral()
     told = _unspaced(make_agent("sl-ucrl-matrix", WORLD).clusterer)
     assert told.clusterers[1] == Spectral(method="matrix", n_states=3)
 

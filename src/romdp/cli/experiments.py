@@ -43,8 +43,8 @@ def compare(
         str | None,
         option(
             "--agents",
-            "Which agents: lc-psrl, lc-ucrl, sl-ucrl, sl-ucrl-paper, sl-ucrl-matrix, two-phase, "
-            "ucrl2, ucrl3, psrl, oracle, oracle-psrl, q-learning, dqn.",
+            "Which agents: lc-psrl, lc-ucrl, sl-ucrl, sl-ucrl-spectral, sl-ucrl-paper, "
+            "sl-ucrl-matrix, two-phase, ucrl2, ucrl3, psrl, oracle, oracle-psrl, q-learning, dqn.",
             metavar="NAME,NAME,...",
             default="sl-ucrl,ucrl2,oracle",
         ),

@@ -38,7 +38,7 @@ def reproduce(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Use few seeds, sets that hold, and no DQN; this takes about a minute."
+            "--quick", help="Use few seeds, sets that hold, and no DQN; this takes a few minutes."
         ),
     ] = False,
     workers: WorkersOption = 1,

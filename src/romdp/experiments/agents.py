@@ -147,8 +147,16 @@ def _sl_ucrl_matrix(world: ROMDP, settings: Settings, n_states: int | None, fact
     )
 
 
+def _sl_ucrl_spectral(
+    world: ROMDP, settings: Settings, n_states: int | None, factor: float
+) -> Agent:
+    sets, delta = settings.group_confidence, settings.delta
+    return SLUCRL(n_states, sets, delta, factor=factor, homogeneity=False)
+
+
 AGENTS: dict[str, Maker] = {
     "sl-ucrl": _sl_ucrl,
+    "sl-ucrl-spectral": _sl_ucrl_spectral,
     "sl-ucrl-paper": _sl_ucrl_paper,
     "sl-ucrl-matrix": _sl_ucrl_matrix,
     "lc-ucrl": lambda world, settings, *_: LCUCRL(settings.confidence, settings.delta),

@@ -81,7 +81,7 @@ class Reproduction:
         --------
         >>> parts = REPRODUCTIONS["regret"].experiments(dqn=True)
         >>> {folder: (one.steps, len(one.runs)) for folder, one in parts.items()}
-        {'': (1000000, 120), 'paper-sets': (1000000, 120), 'dqn': (200000, 75)}
+        {'': (1000000, 180), 'paper-sets': (1000000, 180), 'dqn': (200000, 105)}
         """
         if quick:
             return {"": self._experiment(self.quick, self.agents, self.settings)}
@@ -116,7 +116,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         world="random-romdp",
         arguments={"n_states": 5, "n_actions": 4},
         observations=(10, 20, 30),
-        agents=("sl-ucrl", "ucrl3", "lc-psrl", "oracle"),
+        agents=("sl-ucrl", "sl-ucrl-spectral", "sl-ucrl-paper", "ucrl3", "lc-psrl", "oracle"),
         settings=Settings(),
         quick=Effort(1_000_000, 3),
         figures=("regret",),

@@ -72,6 +72,7 @@ _KNOWN = {
     "sl-ucrl": Style(BLUE, "-", "o"),
     "sl-ucrl-paper": Style(BLUE, ":", "v"),
     "sl-ucrl-matrix": Style(SKY, "-.", "<"),
+    "sl-ucrl-spectral": Style(SKY, "--", ">"),
     "lc-ucrl": Style(GREEN, "-", "D"),
     "lc-psrl": Style(GREEN, "--", "^"),
     "ucrl2": Style(VERMILLION, "-", "s"),
