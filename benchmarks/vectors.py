@@ -178,8 +178,7 @@ def lock_row(name, seed, budget):
     n_actions = int(env.action_space.n)
     known, agent = name in KNOWN, romdp.LCPSRL()
     if known:
-        planner = romdp.Posterior(untried="promising")  # as where codes lie apart
-        agent = dataclasses.replace(agent, clusterer=romdp.Singletons(), planner=planner)
+        agent = dataclasses.replace(agent, clusterer=romdp.Singletons())
     space = env.unwrapped.n_states if known else env.observation_space
     online = romdp.Online(agent, space, n_actions, seed=seed)
 

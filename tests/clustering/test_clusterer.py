@@ -168,6 +168,25 @@ def test_a_spaced_clusterer_may_be_asked_more_often_early():
     assert due == [1, 2, 4, 8, 16, 64, 256]  # four observations: early ends at step 24
 
 
+def test_observations_are_states_while_what_follows_is_certain():
+    inner = Says((0, 0, 0, -1))
+    spaced = Spaced(inner, growth=2.0, or_states=True)
+
+    def regroup(step, moves, previous):
+        moves = np.array(moves)[:, None]
+        counts = romdp.Counts(moves.sum(axis=2), moves, *np.zeros((2, 4, 1)))
+        given = Evidence(counts, step=step, last_step=step - 1, n_met=3)
+        return spaced.regroup(given, previous, RNG)
+
+    ring = [[0, 9, 0, 0], [0, 0, 9, 0], [9, 0, 0, 0], [0, 0, 0, 0]]
+    views = [[3, 3, 3, 0], [3, 3, 3, 0], [3, 3, 3, 0], [0, 0, 0, 0]]
+    states = regroup(32, ring, Partition.unseen(4))
+    assert states == Partition([0, 1, 2, -1])
+    assert regroup(33, views, states) == states  # it is not due
+    assert not inner.shown
+    assert regroup(64, views, states) == Partition([0, 0, 0, -1])
+
+
 def test_a_spaced_clusterer_is_asked_when_many_are_without_a_group():
     inner = Says((0, 0, 0, 0))
     spaced = Spaced(inner, growth=1e9)

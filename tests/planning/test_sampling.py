@@ -204,20 +204,6 @@ def test_a_constant_cost_is_as_large_as_it_is():
     assert prior.scale == pytest.approx(0.01)
 
 
-def test_where_nothing_is_at_stake_the_least_tried_is_best():
-    counts = counts_of([[0.0] * 9, [0.0], []])
-    prior = RewardPrior.learn(counts)
-    assert prior.constant
-    rng = np.random.default_rng(3)
-    drawn = np.mean([prior.draw(counts, rng)[0] for _ in range(50)], axis=0)
-    assert drawn[2] > drawn[1] > drawn[0]
-    staked = np.mean([prior.draw(counts, rng, at_stake=True)[0] for _ in range(50)], axis=0)
-    assert staked[0] < 0.1
-    nothing = RewardPrior.learn(Counts.zeros(2, 2))
-    assert nothing.constant
-    assert np.isfinite(nothing.draw(Counts.zeros(2, 2), rng)).all()
-
-
 def rows_of_tries(weight, rng, n_rows=400, places=400, tries=30):
     """Tries of pairs whose laws have a Dirichlet prior of known weight; weight 0 is certain."""
     rows = []
@@ -299,19 +285,9 @@ def test_rewards_that_never_varied_are_certain_where_few_do():
     counts = Counts(visits, np.zeros((20, 2, 20), int), sums, squares)
     prior = RewardPrior.learn(counts)
     assert prior.varying == 2 / 41
-    drawn = prior.draw(counts, np.random.default_rng(0), at_stake=True, patience=1000.0)
+    drawn = prior.draw(counts, np.random.default_rng(0))
     assert np.abs(np.delete(drawn, 0)).max() < 0.6 * np.sqrt(prior.noise / 3)
     assert prior.means(counts)[0, 0] > 0.3  # far from the others, and taken at its word
-
-
-def test_what_curiosity_collects_in_a_long_episode_is_as_little():
-    counts = Counts([[1, 1]], np.zeros((1, 2, 1), int), [[0.0, 1.0]], [[0.0, 1.0]])
-    prior = replace(RewardPrior.learn(counts), binary=False, noise=0.0)
-    once, long = (
-        prior.draw(counts, np.random.default_rng(0), at_stake=True, patience=patience)
-        for patience in (1.0, 100.0)
-    )
-    np.testing.assert_allclose(once - long, 0.99 * 0.01 * prior.scale / 2)
 
 
 def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
@@ -327,16 +303,16 @@ def test_a_pair_that_pays_now_and_then_is_not_believed_at_once():
     assert RewardPrior.learn(counts).means(counts)[20, 0] > 0.09
 
 
-def promising(visits, moves, sums, drawn=None, squares=None, enough=0.0):
+def promising(visits, moves, sums, drawn=None, squares=None):
     """Plan where every pair leads to one state; the last column of moves is the end."""
-    squares = sums if squares is None else np.full(sums.shape, squares)
+    squares = sums if squares is None else np.broadcast_to(squares, sums.shape)
     counts = Counts(visits, moves[..., :-1], sums, squares, ends=moves[..., -1]).sparse()
     rng, seen = np.random.default_rng(0), counts.outcomes()
     laws = draw_sparse(seen, 1e-6, rng)
     goal = Objective("episodic", 0.999)
     means = counts.reward_sums / np.maximum(counts.visits, 1)
     rewards = means if drawn is None else drawn
-    return promising_plan(counts, seen, laws, rewards, means, 1e-6, goal, None, rng, enough)
+    return promising_plan(counts, seen, laws, rewards, means, 1e-6, goal, None, rng)
 
 
 def test_kernels_of_promises_agree_with_their_plain_twins():
@@ -403,33 +379,43 @@ def test_draws_are_kept_where_every_return_is_a_loss():
     np.testing.assert_allclose(plan.values, np.arange(-10, 0), rtol=0.01)
 
 
-def test_trying_costs_nothing_where_all_that_was_tried_is_equally_good():
-    """Both actions of 0 that were tried lead to 1, where ending pays 1."""
+def test_a_way_that_leads_round_in_circles_is_no_way_to_a_promise():
+    """At 0 one action stays, one ends and pays 0.4, one was never tried; 1 ends and pays 1."""
     moves = np.zeros((2, 3, 3), int)
-    moves[0, 0, 1] = moves[0, 1, 1] = moves[1, :, 2] = 5
-    sums = np.array([[0.0, 0, 0], [5, 5, 5]])
-    assert promising(moves.sum(axis=2), moves, sums).policy[0] == 2
+    moves[0, 0, 0] = moves[0, 1, 2] = moves[1, :, 2] = 5
+    sums = np.array([[0.0, 2, 0], [5, 5, 5]])
+    plan = promising(moves.sum(axis=2), moves, sums, squares=sums * sums / 5)
+    assert plan.policy[0] == 2
+    moves[0, 0] = 0, 5, 0  # the same action leads to 1 now: nothing more can be hoped for
+    plan = promising(moves.sum(axis=2), moves, sums, squares=sums * sums / 5)
+    assert plan.policy[0] == 0
 
 
-def test_bad_luck_is_put_right_where_another_try_costs_next_to_nothing():
-    """All that was tried at 0 is worth little; at 1 the third action pays 1, the others nothing."""
-    moves = np.zeros((2, 3, 3), int)
-    moves[0, :, 2] = 9, 1, 9
-    moves[1, :, 2] = 1, 1, 9
-    sums = np.array([[0.5, 0, 0], [0, 0, 9]])
-    policies = {n: promising(moves.sum(axis=2), moves, sums, enough=n).policy for n in (0, 5, 20)}
-    assert [policy.tolist() for policy in policies.values()] == [[0, 2], [1, 2], [1, 2]]
-    moves[0, 1, 2] = 15  # tried more often than the others by now
-    again = promising(moves.sum(axis=2), moves, sums, enough=20)
-    assert again.policy.tolist() == [0, 2]
-    assert promising(moves.sum(axis=2), moves, 9 * sums, enough=20).policy[0] == 0  # it costs 0.5
+@pytest.mark.parametrize(("low", "unit"), [(0.0, 1.0), (-1.0, 1.0), (0.0, 1e-6), (3.0, 1e6)])
+def test_hope_crosses_costs_where_nothing_seen_is_better_than_what_all_have(low, unit):
+    """A sea of depth 3: left is free and right costs a little; its last cell was never reached."""
+    moves = np.zeros((4, 2, 5), int)
+    moves[0, 0, 1] = moves[0, 1, 2] = moves[1, :, 4] = moves[2, 0, 3] = moves[3, 0, 4] = 5
+    rewards = unit * np.where(moves.sum(axis=2) > 0, low, 0.0)
+    rewards[0, 1] -= 0.01 * unit
+    visits = moves.sum(axis=2)
+    counts = visits, moves, visits * rewards
+    plan = promising(*counts, squares=visits * rewards**2)
+    assert plan.policy[[0, 3]].tolist() == [1, 1]
+
+
+def test_where_longer_episodes_pay_more_nothing_is_hoped_for():
+    """Staying pays 1 each time; of the other actions one ends all, and one was never tried."""
+    moves = np.zeros((1, 3, 2), int)
+    moves[0, 0, 0] = moves[0, 1, 1] = 9
+    sums = np.array([[9.0, 9.0, 0.0]])
+    assert promising(moves.sum(axis=2), moves, sums).policy[0] == 0
 
 
 def test_a_lock_is_opened_in_little_more_than_the_tries_it_takes():
     """Ten layers of two states, one of ten actions secret: 90 wrong tries on average."""
     env = GaussianLock(10, world_seed=3, reveal_hidden_state=True)
-    planner = romdp.Posterior(untried="promising")
-    agent = replace(romdp.LCPSRL(), clusterer=Singletons(), planner=planner)
+    agent = replace(romdp.LCPSRL(), clusterer=Singletons())
     online = romdp.Online(agent, 30, 10, seed=3)
     state, wins, episodes = env.reset(seed=3)[1]["hidden_state"], 0, 0
     while wins < 20 and episodes < 250:

@@ -195,6 +195,15 @@ def test_asking_twice_answers_for_the_last_observation(online):
     assert online.n_steps == 41
 
 
+def test_a_reward_that_cannot_be_squared_is_refused_and_nothing_is_learned():
+    online = Online(romdp.LCPSRL(), 5, 3, seed=0)
+    online.act(2)
+    for reward in (1e151, -1e300):
+        with pytest.raises(InvalidInputError, match="of step 1 is too large to be squared"):
+            online.observe(reward, 1)
+    assert online.n_steps == 0
+
+
 def test_rewards_are_rescaled():
     online = Online(romdp.PSRL(), 2, 1, reward_range=(-10, 10))
     online.act(0)

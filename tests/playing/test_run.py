@@ -256,6 +256,15 @@ def test_a_world_without_ends_has_no_episodes():
     assert "episodes" not in repr(run)
 
 
+def test_a_run_that_ends_no_better_than_it_began_says_so():
+    run = romdp.play(romdp.PSRL(), Countdown(), 100, seed=0, reward_range=(-3, 2))
+    flat = listed(*((step, 0.0, 5) for step in range(5, 101, 5))).returns
+    assert "no more than the first ones (0)" in replace(run, returns=flat).warning
+    better = listed(*((step, float(step > 10), 5) for step in range(5, 101, 5))).returns
+    assert replace(run, returns=better).warning is None
+    assert replace(run, returns=flat[:5]).warning is None  # too few to tell
+
+
 def test_success_is_to_be_paid_where_an_episode_may_pay_nothing():
     returns = listed((10, 0.0, 10), (85, 0.0, 75), (90, 0.9, 5), (95, 1.0, 5), (99, 0.0, 4)).returns
     assert mean_return(returns, 100) == pytest.approx(1.9 / 4)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from romdp.agents.planners import THIN, Optimism, Planner, Posterior, goal_of
 from romdp.agents.stopping import Doubling, Stopping, spare_of
-from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
+from romdp.clustering.clusterer import Clusterer, Evidence, Singletons, has_states_alone
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Stored
 from romdp.core.randomness import Seed, generator, seed_sequence
@@ -83,17 +83,9 @@ class Agent:
         """Return the same agent for observations that are states already, met one after the other.
 
         Grouped by likelihood, a state that was met a few times would join one that it resembles so
-        far, and hide what was not tried yet. So each has a group of its own, at once, and pairs
-        that were never tried are promising.
+        far, and hide what was not tried yet. So each has a group of its own, at once.
         """
-        planner, stopping = self.planner, self.stopping
-        if isinstance(planner, Posterior):
-            planner = replace(planner, untried="promising")
-        if isinstance(stopping, Doubling):
-            stopping = replace(stopping, unseen=0)
-        return replace(
-            self, clusterer=Singletons(met_only=True), planner=planner, stopping=stopping
-        )
+        return replace(self, clusterer=Singletons(met_only=True))
 
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "AgentState":
         """Begin a life: nothing seen, every observation a group of its own."""
@@ -343,13 +335,18 @@ class AgentState:
         return self._values
 
     def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Flatten the budgets and append that of the observations without a group."""
+        """Flatten the budgets and append that of the observations without a group.
+
+        Where those met are states, the next one is met as a state too: the epoch ends there.
+        """
         met, n_actions = self.recorder.n_met, self.recorder.n_actions
         unseen = np.flatnonzero(self.partition.labels[:met] < 0)
         visits = 0
         if unseen.size:
             visits = int(self.recorder.visits.reshape(-1, n_actions)[unseen].sum())
-        return np.append(budget.ravel(), self.agent.stopping.unseen_budget(visits))
+        alone = self.partition.n_clusters > 0 and has_states_alone(self.partition)
+        least = 0 if alone else self.agent.stopping.unseen_budget(visits)
+        return np.append(budget.ravel(), least)
 
     def _values_of(self, partition: Partition) -> NDArray[np.float64]:
         """Carry the last values over to a new grouping: a warm start for the planner."""

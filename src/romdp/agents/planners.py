@@ -110,9 +110,6 @@ class Posterior:
     floor
         A pair that was tried n times, less than ``m = floor * log(t)`` by step t, counts with
         ``n^2 / m`` tries instead of n. 0: every pair counts in full.
-    untried
-        What is believed of a pair that was never tried: ``"drawn"``, what the prior says, or
-        ``"promising"``, nearly as much as the best that is known; see below.
 
     Notes
     -----
@@ -127,27 +124,22 @@ class Posterior:
     of one on the transitions seen and one of the prior alone, and the latter is drawn stick by
     stick until less than 1e-6 of the mass is left.
 
-    With ``untried="promising"``, and where rewards add up as in episodes, a pair that was never
-    tried is not drawn. It promises nearly as much as the best that is known, and it is tried where
-    nothing that was tried comes close to that, or where trying it costs nothing
-    (`romdp.planning.promises`). This opens combination locks, where a drawn transition to anywhere
-    promises more than anybody has ever earned, or nothing at all. It is for states that are
-    certain. Where states are groups that may be wrong, draws get an agent out of a loop that a
-    wrong group has made, and promises do not: with them one seed of two failed in Taxi and in
-    MiniGrid's empty room.
+    With learned priors, and where rewards add up without a horizon, as in episodes, a pair that was
+    never tried is not drawn. It promises nearly as much as the best that is known, and more than
+    that while nothing that is known is worth looking for (`romdp.planning.promises`). This opens
+    combination locks and crosses deep seas, where a drawn transition to anywhere promises more than
+    anybody has ever earned, or nothing at all.
     """
 
     prior: float | None = None
     rewards: Literal["beta", "normal"] | None = None
     objective: ObjectiveLike | None = None
     floor: float = 1.0
-    untried: Literal["drawn", "promising"] = "drawn"
 
     def __post_init__(self) -> None:
         if self.prior is not None:
             real_number(self.prior, "prior", 0, open_low=True)
         real_number(self.floor, "floor", 0)
-        choice(self.untried, "untried", ("drawn", "promising"))
         if self.rewards is not None:
             choice(self.rewards, "rewards", ("beta", "normal"))
         object.__setattr__(self, "objective", parse_optional(self.objective))
@@ -164,17 +156,17 @@ class Posterior:
         goal = goal_of(self)
         precision = min(0.01, precision_at(t, goal))
         prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
-        promises = self.untried == "promising" and not goal.is_average and goal.horizon is None
-        promises = promises and self.prior is None and prior is not None and not prior.constant
+        promises = not goal.is_average and goal.horizon is None
+        promises = promises and self.prior is None and prior is not None
         belief = self._believe(counts.sparse() if promises else counts, prior)
         moves, laws = belief.outcomes, belief.draw_laws(rng, self.floor * log(t))
-        rewards = self._draw_rewards(counts, rng, prior, t)
+        rewards = self.draw_rewards(counts, rng, t, prior)
         if prior is not None:
             precision *= prior.scale if prior.binary else _FINE * prior.scale
             if promises:
-                means, enough = prior.means(counts), self.floor * log(t)
+                means = prior.means(counts)
                 return promising_plan(
-                    counts, moves, laws, rewards, means, precision, goal, start, rng, enough
+                    counts, moves, laws, rewards, means, precision, goal, start, rng
                 )
         # Worlds that hardly surprise are drawn with parts that cannot reach each other. They have
         # no single gain, and what is left to find the next plan goes on with.
@@ -227,22 +219,21 @@ class Posterior:
         )
 
     def draw_rewards(
-        self, counts: Counts, rng: np.random.Generator, t: int = 1
+        self,
+        counts: Counts,
+        rng: np.random.Generator,
+        t: int = 1,
+        prior: RewardPrior | None = None,
     ) -> NDArray[np.float64]:
-        """Draw a mean reward for every pair."""
-        zero = goal_of(self).zero_reward
-        prior = RewardPrior.learn(counts, zero) if self.rewards is None else None
-        return self._draw_rewards(counts, rng, prior, t)
-
-    def _draw_rewards(
-        self, counts: Counts, rng: np.random.Generator, prior: RewardPrior | None, t: int
-    ) -> NDArray[np.float64]:
+        """Draw a mean reward for every pair, from a prior that is learned if none is given."""
+        if prior is None and self.rewards is None:
+            prior = RewardPrior.learn(counts, goal_of(self).zero_reward)
         floor = self.floor * log(t)
         if prior is not None:
-            goal = goal_of(self)
-            patience = 1.0 if goal.is_average else 1.0 / max(1.0 - goal.rate, 1e-3)
-            at_stake = counts.has_ends
-            return prior.draw(counts, rng, at_stake=at_stake, floor=floor, patience=patience)
+            drawn = prior.draw(counts, rng, floor=floor)
+            # While nothing is at stake, what was tried less is better.
+            idle = prior.constant and not counts.has_ends
+            return drawn + idle * prior.scale / (1.0 + counts.visits)
         share = counted_share(counts.visits, floor)
         visits = share * counts.visits
         sums = share * np.clip(counts.reward_sums, 0.0, counts.visits)

@@ -235,7 +235,8 @@ def LCPSRL(  # noqa: N802 - the name of an agent
 ) -> Agent:
     """Posterior sampling on groups found by likelihood: ours, and the one to begin with.
 
-    It draws more often than TSDE: see `Doubling.frequent`.
+    It draws more often than TSDE: see `Doubling.frequent`. Unless it is told the number of hidden
+    states, every observation is a state as long as what follows it is certain: see `Spaced`.
 
     Parameters
     ----------
@@ -244,7 +245,9 @@ def LCPSRL(  # noqa: N802 - the name of an agent
     n_states, growth, objective
         As for `LCUCRL`.
     """
-    clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
+    clusterer = Spaced(
+        Likelihood(n_states=n_states), growth, math.sqrt(growth), or_states=n_states is None
+    )
     planner = Posterior(prior, rewards, objective)
     return Agent(clusterer, planner, Doubling.frequent(), name="lc-psrl")
 

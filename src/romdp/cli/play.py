@@ -261,4 +261,5 @@ def _summary(run: Any, environment: str) -> str:
             text += f"; success rate: {run.success_rate:.1%}"
     else:
         text += f"no episode ended; reward per step: {run.reward[-1] / steps:.4g}"
-    return f"{text}\n{run.partition.n_clusters:,} groups of observations"
+    warning = f"\nWarning: {run.warning}." if run.warning else ""
+    return f"{text}\n{run.partition.n_clusters:,} groups of observations{warning}"

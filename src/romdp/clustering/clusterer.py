@@ -12,9 +12,11 @@ from romdp.core.validation import real_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
+from romdp.planning.priors import MovePrior
 
 _BLIND_VISITS, _BLIND_SHARE = 50, 0.25  # visits without a group: at least, for each with one
 _LITTLE_SEEN = 6  # steps for each observation: before, a clusterer may be asked more often
+_MOST = 0.5  # of the pairs must be certain before observations are taken for states
 _AT_LEAST = 512  # observations up to which `Singletons` does not ask how many were met
 
 
@@ -213,11 +215,18 @@ class Spaced:
     early_growth
         The same until there are six steps for each observation, when every few visits more
         change the answer; None: ``growth`` at all times.
+    or_states
+        Whether every observation is a group of its own, from when it is met, as long as most
+        observations and actions that were tried again were followed by what they were followed by
+        before. Where a state has several observations, one follows now and another then. Where it
+        has one, grouping finds nothing, and a state that was met a few times would join one that it
+        resembles so far, and hide what was not tried yet.
     """
 
     clusterer: Clusterer
     growth: float = 1.25
     early_growth: float | None = None
+    or_states: bool = False
 
     def __post_init__(self) -> None:
         real_number(self.growth, "growth", 1, open_low=True)
@@ -233,7 +242,15 @@ class Spaced:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Ask the clusterer if it is due."""
-        if not (self.is_due(evidence) or _is_blind(evidence, previous)):
+        due = self.is_due(evidence)
+        if self.or_states and evidence.n_met is not None:
+            are_states = previous.n_clusters > 0 and has_states_alone(previous)
+            if due:
+                moves = evidence.counts.transitions  # an end says nothing of what is shown
+                are_states = MovePrior.learn(moves).certain > _MOST
+            if are_states:
+                return Singletons(met_only=True).regroup(evidence, previous, rng)
+        if not (due or _is_blind(evidence, previous)):
             return previous
         return self.clusterer.regroup(evidence, previous, rng)
 
@@ -243,6 +260,12 @@ class Spaced:
         early = evidence.step < _LITTLE_SEEN * met
         growth = self.early_growth if early and self.early_growth is not None else self.growth
         return _power(evidence.step, growth) != _power(evidence.last_step, growth)
+
+
+def has_states_alone(grouping: Partition) -> bool:
+    """Whether each of the first observations is a group of its own, and no other has one."""
+    n = grouping.n_clusters
+    return bool((grouping.labels[:n] == np.arange(n)).all() and (grouping.labels[n:] < 0).all())
 
 
 def _is_blind(evidence: Evidence, grouping: Partition) -> bool:

@@ -24,7 +24,6 @@ _EACH_KIND = 0.5  # pairs of each kind, certain or not, that are assumed beside 
 _ROUNDS = 12  # of learning the share of certain pairs, and of halving what the weight may be
 _OWN_NOISE = 2.0  # visits after which a pair's own noise counts as much as that of all pairs
 _LEAST_BETA, _MOST_BETA = 0.05, 2.0  # weight of the prior of a reward that is 0 or 1
-_CURIOUS = 0.01  # what a first try is worth, in spreads of the rewards
 _PSEUDO = 16.0  # pairs with uniform means that are assumed where rewards are 0 or 1: what a few
 # states have paid is no proof that the next one pays as little
 _ROUNDING = 1e-12
@@ -167,19 +166,14 @@ class RewardPrior:
         counts: Counts,
         rng: np.random.Generator,
         *,
-        at_stake: bool = False,
         floor: float = 0.0,
-        patience: float = 1.0,
     ) -> Floats:
         """Draw a mean reward for every pair.
 
         A pair that was never tried is given the reward of one that was; sometimes, and the less
-        often the more were tried, one that none has paid yet. Where nothing else makes a
-        difference, pairs that were tried less are a little better, and much better as long as
-        nothing is ``at_stake``: while all rewards were the same and nothing ended. What so many
-        steps of ``patience`` could collect of this together is as little. Pairs that were tried
-        less than ``floor`` times, or less where rewards are certain, count with a part of their
-        visits (`counted_share`).
+        often the more were tried, one that none has paid yet. Pairs that were tried less than
+        ``floor`` times, or less where rewards are certain, count with a part of their visits
+        (`counted_share`).
         """
         tried = counts.visits > 0
         if self.binary:
@@ -200,10 +194,7 @@ class RewardPrior:
                 low, high = float(pool.min()) - self.scale, float(pool.max()) + self.scale
                 fresh = new[rng.random(new.size) < 1.0 / (pool.size + 1.0)]
                 flat[fresh] = rng.uniform(low, high, fresh.size)
-        idle = self.constant and not at_stake
-        bonus = self.scale if idle else _CURIOUS * self.scale / patience
-        total: Floats = drawn + bonus / (1.0 + counts.visits)
-        return total
+        return drawn
 
 
 def _within(n: Floats, sums: Floats, squares: Floats) -> Floats:

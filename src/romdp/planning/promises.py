@@ -1,20 +1,22 @@
-"""Plans in which pairs that were never tried promise nearly as much as the best that is known.
+"""Plans in which pairs that were never tried promise something, instead of being drawn.
 
 What may an untried pair lead to? A draw from the prior says: to anywhere. In a world of many states
 that is as good as never the place where the reward is, and once a large reward is known it is too
 good to be true. A plan needs less than that: whether to try it.
 
-- *What it promises* is the best value that tried pairs reach, somewhere. Nobody has earned more. Of
-  two such pairs the one promises a little more in whose state less was tried.
-- *When it is tried.* Where tried pairs come close to the promise, it could not be worth much more
-  than what is known, and the known way is taken: it may lead to a state that needs exploring more.
-  There is one exception: where all that was tried is equally good, trying one more costs nothing.
+- *Promises.* An untried pair is worth the best value that tried pairs reach, somewhere. Nobody has
+  earned more. Of two such pairs the one promises a little more in whose state less was tried.
+- *When they are kept.* Where something that was tried comes close to the promise, untried pairs
+  could not be worth much more, and are left out: whoever explores goes on to where nothing is known
+  instead of trying all that lies on the way. There is one exception: where all that was tried is
+  equally good, trying one more costs nothing.
+- *Hope.* Promises lead nowhere while nothing is worth looking for: while most states pay, for
+  something that was tried there, as much as was ever paid anywhere, and ends cannot be chosen. Only
+  what was never seen could be better then, so untried pairs promise more than all that was paid,
+  and the nearest of them is tried.
 - *What tried pairs pay* is drawn, but at most halfway from what is expected to the most that was
   paid. Otherwise, of the many pairs on the way to one that was never tried, some draw would nearly
   always lure the agent away.
-- *Bad luck.* The right pair may have failed at its only try. Where all that was tried falls far
-  short of the promise, what was tried least is tried again if that costs next to nothing, until
-  it was tried often enough: a number of times that grows with the logarithm of the steps.
 - *Surprises.* A pair that was tried may lead to somewhere new too. How much better or worse than
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
 """
@@ -33,9 +35,9 @@ from romdp.planning.rows import SparseRows, discounted_iteration
 
 _SWEEPS = 100  # of value iteration; the next plan goes on where this one ends
 _CLOSE = 0.02  # values that differ by less than this part of them are equally good
-_FAR = 0.75  # part of the promise that is missing where all that was tried falls far short of it
-_CHEAP = 0.1  # part of what is missing that one more try may cost there
-_LESS = 0.02  # of the promise is lost by a state as its actions are tried
+_PATIENT = 1e-3  # part of the discount that is left where only reaching a promise counts
+_USUAL = 0.5  # of the states: in most of them
+_ALIKE = 1e-9  # rewards that differ by less than this part of them are the same
 
 
 def promising_plan(
@@ -48,7 +50,6 @@ def promising_plan(
     goal: Objective,
     start: Floats | None,
     rng: np.random.Generator,
-    enough: float,
 ) -> Plan:
     """Plan in a drawn world, with promises instead of draws for pairs that were never tried.
 
@@ -66,64 +67,75 @@ def promising_plan(
         As for `discounted_iteration`.
     rng
         Draws the surprises.
-    enough
-        Tries after which a pair is believed to be as bad as it seems.
     """
-    shape = counts.visits.shape
-    tried = (np.diff(moves.indptr) > 0).reshape(shape)
+    tried = (np.diff(moves.indptr) > 0).reshape(counts.visits.shape)
+    met = tried.any(axis=1)
     shares, chances, surprise = _divide(moves.indptr, moves.data, laws.indptr, laws.data)
     frequencies = SparseRows(moves.indptr, moves.indices, shares)
     usual = SparseRows(moves.indptr, moves.indices, chances)
+
+    def solve(
+        laws: SparseRows, paid: Floats, promised: Floats, goal: Objective, start: Floats | None
+    ) -> Plan:
+        paid = np.where(tried, paid, promised[:, None] + goal.zero_reward)
+        return discounted_iteration(laws, paid, precision, goal, start=start, max_sweeps=_SWEEPS)
+
     well = _paid_well(counts)
-    best = _best_known(well, frequencies, tried, precision, goal)
-    promise = best - _LESS * abs(best) * tried.mean(axis=1)
+    most = float(well[tried].max())
+    known = solve(frequencies, well, np.where(met, -np.inf, 0.0), goal, None).values
+    best = float(known[met].max())
+    paid = counts.reward_sums / np.maximum(counts.visits, 1)
+    hope = _hope(paid, tried, frequencies, most, goal)
+    if hope > 0.0:  # unless what pays the most leads to what pays less
+        less = solve(frequencies, paid - most + goal.zero_reward, np.zeros(met.size), goal, None)
+        hope *= float(np.mean(less.values[met] >= -_ALIKE * hope) > _USUAL)
+    hope /= 1.0 - goal.rate
+    promise = best + hope - _CLOSE * abs(best) * tried.mean(axis=1)
 
-    rewards = np.minimum(rewards, (means + well[tried].max()) / 2)
-    begin = None if start is None else np.minimum(start, best)
-    if begin is not None:
-        values = np.append(begin, 0.0)
+    rewards = np.minimum(rewards, (means + most) / 2)
+    if start is not None:
+        start = np.minimum(start, best + hope)
+        values = np.append(start, 0.0)
         more = _surprises(*frequencies, values, surprise, rng.random(surprise.size))
-        rewards = rewards + goal.rate * more.reshape(shape)
-    rewards = np.where(tried, rewards, promise[:, None] + goal.zero_reward)
-    plan = discounted_iteration(usual, rewards, precision, goal, start=begin, max_sweeps=_SWEEPS)
+        rewards = rewards + goal.rate * more.reshape(tried.shape)
+    plan = solve(usual, rewards, promise, goal, start)
+    if hope > 0.0 or tried[met].all():
+        return plan
 
-    after = _expected(*usual, np.append(plan.values, 0.0)).reshape(shape)
-    values = rewards - goal.zero_reward + goal.rate * after
-    known = np.where(tried, values, -np.inf)
-    met = tried.any(axis=1)
-    partly = met & ~tried.all(axis=1)
-    most = np.where(met, known.max(axis=1), 0.0)
-    mean = np.where(tried, values, 0.0).sum(axis=1) / np.maximum(tried.sum(axis=1), 1)
-    close = _CLOSE * np.maximum(abs(best), np.abs(most))
-    venture = (most < promise - close) | (mean >= most - close)
-    choice = np.where(venture, (~tried).argmax(axis=1), known.argmax(axis=1))
-    policy = np.where(partly, choice, plan.policy)
-    missing = np.maximum(promise - most, 0.0)
-    cheap = most[:, None] - known <= _CHEAP * missing[:, None]
-    doubted = cheap & (counts.visits < enough) & (missing >= _FAR * np.abs(promise))[:, None]
-    least = np.where(doubted, counts.visits, np.iinfo(np.int64).max).argmin(axis=1)
-    return replace(plan, policy=np.where(doubted.any(axis=1) & ~partly, least, policy))
+    after = _expected(*usual, np.append(plan.values, 0.0)).reshape(tried.shape)
+    gains = np.where(tried, rewards - goal.zero_reward + goal.rate * after, -np.inf)
+    highest, close = gains.max(axis=1), _CLOSE * abs(best)
+    mean = gains.mean(axis=1, where=tried | ~met[:, None])
+    kept = np.where((highest < promise - close) | (mean >= highest - close), promise, -np.inf)
+    # A known way that leads round in circles comes that close only because of the promise at its
+    # own start. If values rise from what is known, nothing is added to it on such a way.
+    patient = replace(goal, discount=1.0 - _PATIENT * (1.0 - goal.rate))
+    reached = solve(usual, rewards, kept, patient, known).values
+    kept = np.where(reached < np.minimum(promise - close, (known + promise) / 2), promise, kept)
+    policy = solve(usual, rewards, kept, goal, plan.values).policy
+    venture = (kept > -np.inf) & met & ~tried.all(axis=1)
+    return replace(plan, policy=np.where(venture, (~tried).argmax(axis=1), policy))
+
+
+def _hope(paid: Floats, tried: Any, frequencies: SparseRows, most: float, goal: Objective) -> float:
+    """Return how much more than ever may be paid, if most states pay the most; else 0."""
+    least, met = float(paid[tried].min()), tried.any(axis=1)
+    tie = _ALIKE * max(abs(least), abs(most))
+    offered = np.where(tried, paid, -np.inf).max(axis=1)[met] >= most - tie
+    ends = _expected(*frequencies, np.eye(1, met.size + 1, met.size)[0]).reshape(tried.shape)
+    some, all_of = np.where(tried, ends, 0.0).max(axis=1), np.where(tried, ends, 1.0).min(axis=1)
+    away = abs(most - goal.zero_reward)  # if not 0, to end is better or worse than to go on
+    if offered.mean() <= _USUAL or (away > tie and ((some > 0.0) & (all_of < 1.0)).any()):
+        return 0.0
+    return most - least if most - least > tie else away or 1.0
 
 
 def _paid_well(counts: Counts) -> Floats:
     """Return what each pair pays when it pays well."""
-    n = np.maximum(counts.visits, 1)
-    means = counts.reward_sums / n
-    well = means + np.sqrt(np.maximum(counts.reward_squares / n - means**2, 0.0))
-    gains = counts.reward_sums > 0.0
-    # Of 0 and x, paid by chance, this is x: nothing better was seen.
-    paid = counts.reward_squares / np.where(gains, counts.reward_sums, 1.0)
-    return np.where(gains, np.minimum(well, paid), well)
-
-
-def _best_known(
-    well: Floats, frequencies: SparseRows, tried: Any, precision: float, goal: Objective
-) -> float:
-    """Return the best value that tried pairs reach; each pays what it does when it pays well."""
-    met = tried.any(axis=1)
-    well = np.where(tried, well, np.where(met, -np.inf, goal.zero_reward)[:, None])
-    known = discounted_iteration(frequencies, well, precision, goal, max_sweeps=_SWEEPS)
-    return float(known.values[met].max())
+    n, sums, squares = np.maximum(counts.visits, 1), counts.reward_sums, counts.reward_squares
+    well = sums / n + np.sqrt(np.maximum(squares / n - (sums / n) ** 2, 0.0))
+    # Of 0 and x, paid by chance, it is x: nothing better was seen.
+    return np.where(sums > 0.0, np.minimum(well, squares / np.where(sums > 0.0, sums, 1.0)), well)
 
 
 @kernel

@@ -172,6 +172,23 @@ class Run:
         """
         return success_rate(self.returns, int(self.steps[-1]) if self.steps.size else 0)
 
+    @property
+    def warning(self) -> str | None:
+        """What looks wrong, and what to try; None if the agent earns more than when it began.
+
+        The last fifth of the steps is compared with the first tenth of the episodes, in which an
+        agent knows next to nothing.
+        """
+        first = self.returns["return"][: len(self.returns) // 10]
+        if not len(first) or not self.mean_return <= first.mean():
+            return None
+        return (
+            f"the last episodes earned {number(self.mean_return)} on average, no more than the "
+            f"first ones ({number(first.mean())}). Play more steps; tell the agent the discount "
+            "that suits the task, such as objective=0.99; or, if an observation does not show all "
+            "that matters, let it remember more"
+        )
+
     def to_arrow(self) -> "pyarrow.Table":
         """Return the figures as an Arrow table: step, reward, regret, pseudo_regret, n_clusters."""
         import pyarrow

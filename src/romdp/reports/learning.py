@@ -29,6 +29,8 @@ def run_tiles(run: Run) -> list[tuple[str, str, str]]:
     if len(run.returns):
         more = "episodes in the last fifth of the steps"
         found.insert(0, ("mean return", number(run.mean_return), more))
+    if run.warning:
+        found.insert(1, ("warning", "no progress", run.warning))
     return found
 
 

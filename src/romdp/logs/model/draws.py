@@ -287,7 +287,7 @@ class Draws:
         counts, expected = belief.counts, belief.mean_rewards()
         drawn = expected
         if rng is not None:
-            drawn = belief.rewards.draw(counts, rng, at_stake=True, patience=np.inf)
+            drawn = belief.rewards.draw(counts, rng)
         if not self.borrow:
             drawn = np.where(counts.visits > 0, counts.reward_means + drawn - expected, drawn)
         return np.clip(drawn, 0.0, 1.0)
