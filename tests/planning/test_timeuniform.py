@@ -219,10 +219,14 @@ def test_a_support_is_widened_where_unseen_states_matter():
 
 
 def test_plans_do_not_go_round_in_circles():
-    """UCRL3 with 30 observations: where supports could shrink again, 19 plans never ended."""
-    world = romdp.worlds.random_romdp(5, 4, 30, seed=72000)
-    playing = romdp.epochs(romdp.UCRL3(), world, 300_000, seed=72000)
-    assert all(playing.state.converged for _ in playing)
+    """UCRL3 with 30 observations: where supports could shrink again, 1 to 3% never ended."""
+    converged = []
+    for seed in range(72000, 72004):
+        world = romdp.worlds.random_romdp(5, 4, 30, seed=seed)
+        playing = romdp.epochs(romdp.UCRL3(), world, 300_000, seed=seed)
+        converged += [playing.state.converged for _ in playing]
+    assert len(converged) > 2000
+    assert all(converged)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.02])
