@@ -204,11 +204,32 @@ def test_other_rewards_are_gaussian_with_standardised_parts():
     assert squares == pytest.approx(300)
 
 
+def test_rewards_that_are_mostly_the_same_are_counted_as_more_or_less():
+    rng = np.random.default_rng(3)
+    kind = rng.choice(3, p=[0.9, 0.06, 0.04], size=400)
+    rewards = np.where(kind == 0, 2.0, np.where(kind == 1, 5.0, -4.0 - 0.01 * rng.random(400)))
+    counts, observations, actions = counts_of(rewards, n_observations=60)
+    law = read_reward_law(counts)
+    assert law.name == "hurdle"
+    expected = np.zeros((60, 2, 3))
+    np.add.at(expected, (observations, actions, kind), 1)
+    pure = (expected[:, :, 1:] > 0).sum(axis=2) < 2  # what is more and less cancels in the others
+    np.testing.assert_array_equal(law.parts[pure], expected[pure])
+    assert pure.mean() > 0.9
+    often = counts_of(np.where(observations < 30, 0.0, rng.random(400)), n_observations=60)[0]
+    assert (
+        read_reward_law(often).name == "gaussian"
+    )  # states that pay differ from those that do not
+    assert read_reward_law(often, "hurdle").name == "hurdle"
+
+
 def test_a_law_that_does_not_fit_is_refused():
     counts, _, _ = counts_of(np.random.default_rng(0).random(60))
     with pytest.raises(InvalidInputError, match="not bernoulli"):
         read_reward_law(counts, "bernoulli")
     with pytest.raises(InvalidInputError, match="not categorical"):
         read_reward_law(counts, "categorical")
+    with pytest.raises(InvalidInputError, match="not hurdle"):
+        read_reward_law(counts, "hurdle")
     with pytest.raises(InvalidInputError, match="did you mean 'gaussian'"):
         read_reward_law(counts, "gausian")

@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
 
+import romdp
 from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.rewardlaw import read_reward_law
+from romdp.clustering.likelihood.search import Search
 from romdp.clustering.offline import cluster
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
@@ -163,27 +167,42 @@ def test_many_groups_that_are_worth_less_than_one_are_given_up():
     assert few.regroup(Evidence(counts_of(world, 2_000)), previous, rng()).n_clusters <= 5
 
 
-def test_a_start_is_used():
+def test_a_start_is_used_and_annealed_starts_help(monkeypatch):
     """At 15 visits and eta = 2 these spectral starts end lower than a climb from the truth."""
     world = symmetric_block(100, 2.0)
     counts = counts_of(world, 1_500)
-    alone = Likelihood(n_states=2, starts=0).fit(counts, rng())
-    helped = Likelihood(n_states=2, starts=0).fit(counts, rng(), start=Partition(world.labels))
-    assert helped.score > alone.score + 1
+    annealed = Likelihood(n_states=2).fit(counts, rng())
+    helped = Likelihood(n_states=2).fit(counts, rng(), start=Partition(world.labels))
+    monkeypatch.setattr("romdp.clustering.likelihood.clusterer._STARTS", 0)
+    alone = Likelihood(n_states=2).fit(counts, rng())
+    assert min(helped.score, annealed.score) > alone.score + 1
 
 
-def test_annealed_starts_help_where_visits_are_few():
-    counts = counts_of(symmetric_block(100, 2.0), 1_500)
-    alone = Likelihood(n_states=2, starts=0).fit(counts, rng())
-    assert Likelihood(n_states=2).fit(counts, rng()).score > alone.score + 1
+@pytest.mark.parametrize("rewards", ["bernoulli", "gaussian", "rare"])
+@pytest.mark.parametrize(("n_states", "n_observations", "steps"), [(3, 60, 600), (5, 100, 4_000)])
+def test_every_entrance_finds_the_same_groups(n_states, n_observations, steps, rewards):
+    """Until version 0.3 `cluster` started from single observations, and kept them."""
+    world = random_romdp(n_states, 4, n_observations, seed=1, emission_concentration=1e6)
+    seen, draws = simulate(world, "uniform", steps, 1), rng(2)
+    if rewards == "gaussian":
+        seen = seen.changed(rewards=seen.rewards + 0.1 * draws.standard_normal(steps))
+    elif rewards == "rare":
+        paid = draws.random(steps) < 0.1
+        seen = seen.changed(rewards=np.where(paid, draws.lognormal(0.0, 1.0, steps), 0.0))
+    counts = Counts.from_trajectory(seen)
+    found = Likelihood().fit(counts, rng(7)).partition
+    assert cluster(seen, seed=7) == found
+    assert romdp.fit(seen, seed=7).partition == found
+    for nothing in (Partition.unseen(n_observations), Partition.singletons(n_observations)):
+        assert Likelihood().regroup(Evidence(counts), nothing, rng(7)) == found
 
 
 def test_few_visits_are_judged_by_the_evidence_of_all_placings():
     """At 4 visits one group scores best, and would misplace 72% of the observations."""
     world = random_romdp(4, 3, 200, seed=1)
     counts = counts_of(world, 800)
-    assert Likelihood(starts=0, choose_by_evidence=False).fit(counts, rng()).n_groups == 1
-    fit = Likelihood(starts=0).fit(counts, rng())
+    assert Likelihood(choose_by_evidence=False).fit(counts, rng()).n_groups == 1
+    fit = Likelihood().fit(counts, rng())
     assert 3 <= fit.n_groups <= 5
     placed = (fit.partition.labels >= 0) * 1.0
     assert fit.partition.misclassification(Partition(world.labels), placed) < 0.4
@@ -195,7 +214,7 @@ def test_the_evidence_finds_no_groups_where_there_are_none():
     world = random_romdp(1, 3, 200, seed=0)
     for steps in (400, 1_100):
         counts = counts_of(world, steps)
-        assert Likelihood(starts=0).fit(counts, rng()).n_groups == 1
+        assert Likelihood().fit(counts, rng()).n_groups == 1
         assert Likelihood().regroup(Evidence(counts), Partition.trivial(200), rng()).n_clusters == 1
 
 
@@ -215,11 +234,8 @@ def test_many_observations_are_grouped_from_the_most_frequent_on():
     ("options", "message"),
     [
         ({"n_states": 0}, "n_states is 0"),
-        ({"n_states": 3, "max_groups": 2}, "n_states is 3"),
-        ({"penalty": "bic"}, "penalty"),
+        ({"n_states": 1025}, "n_states is 1025"),
         ({"reward_law": "poisson"}, "reward_law"),
-        ({"starts": -1}, "starts is -1"),
-        ({"max_groups": 0}, "max_groups is 0"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -233,13 +249,6 @@ def test_bad_data_are_refused():
         Likelihood().fit(counts, rng(), start=Partition.trivial(5))
     with pytest.raises(InvalidInputError, match="no observation was seen"):
         Likelihood().fit(Counts.zeros(4, 2), rng())
-
-
-def test_the_names_of_version_0_1_warn():
-    with pytest.warns(DeprecationWarning, match="use choose_by_evidence"):
-        assert Likelihood(evidence=False) == Likelihood(choose_by_evidence=False)
-    with pytest.warns(DeprecationWarning, match="leave it out"):
-        assert Likelihood(5, None, "integrated", 3) == Likelihood(n_states=5, starts=3)
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 4])
@@ -308,6 +317,7 @@ def test_many_groups_that_mix_states_are_left():
     place = np.arange(counts.n_observations - 1)
     two_rungs = Partition(np.append(place // 20 * 10 + place % 10, 90))
     found = Likelihood().regroup(Evidence(counts), two_rungs, rng())
-    search = Likelihood()._search(counts, rng(), quick=True)
+    inner = counts.restrict(counts.met())
+    search = Search(Links.of(inner), read_reward_law(inner), rng(), quick=True)
     stuck = search.polish(search.warm(two_rungs.labels))
     assert search.warm(found.labels).score > stuck.score + 100.0

@@ -178,9 +178,26 @@ def test_a_warm_start_places_what_is_new(world, counts):
     assert Partition(warm.labels) == Partition(world.labels)
 
 
-def test_no_more_groups_than_allowed(counts):
-    search = search_of(counts, max_groups=2)
+def test_no_more_groups_than_allowed(counts, monkeypatch):
+    monkeypatch.setattr("romdp.clustering.likelihood.search.MOST_GROUPS", 2)
+    search = search_of(counts)
     assert search.polish(search.random(1)).n_groups == 2
+
+
+def test_held_out_transitions_are_predicted_by_plain_shares(world, counts):
+    search = search_of(counts)
+    kept, held = search.links.part(0.2, np.random.default_rng(0))
+    assert kept.out_count.sum() + held.out_count.sum() == counts.transitions.sum()
+    assert held.out_count.sum() == pytest.approx(0.2 * counts.transitions.sum(), rel=0.05)
+    some = search.replace(kept, search.law)
+    grouping = some.grouping(Partition(world.labels).labels, 4)
+    found, rule, labels = some.predict(grouping, held), grouping.rule, grouping.labels
+    shown, link = kept.in_totals() + 1, 17
+    cell = np.searchsorted(held.out_start, link, side="right") - 1
+    s, a, t = labels[cell // 3], cell % 3, labels[held.out_target[link]]
+    weights = np.where(np.arange(4) == s, rule.stay, rule.alpha) + grouping.blocks.moves[s, a]
+    share = shown[held.out_target[link]] / shown[labels == t].sum()
+    assert found[link] == pytest.approx(np.log(weights[t] / weights.sum() * share))
 
 
 def test_a_restricted_search_sees_the_chosen_observations_only(counts):

@@ -270,7 +270,6 @@ def test_every_stage_of_a_fit_is_announced():
         "grouping",
         "evaluating",
         "grouping",
-        "parting",
     ]
     assert "6 observations" in stages[0]
 

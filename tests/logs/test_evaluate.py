@@ -16,7 +16,6 @@ from romdp.logs.model.estimate import Estimate, estimate
 from romdp.logs.model.evaluation import (
     _grouped_probabilities,
     clustered,
-    compare_next,
     log_score,
     policy_value,
     predict_next,
@@ -329,15 +328,6 @@ def test_a_policy_that_nobody_followed_has_no_value():
     other = Estimate(found.mdp, np.ones(3, np.int64), found.gains)
     with pytest.raises(StructureError, match="no held-out step"):
         policy_value(groups, other, TRUTH, held, (0.0, 1.0))
-
-
-def test_two_groupings_are_compared_on_the_same_steps():
-    train, held = episodes(0), episodes(1)
-    wrong = Partition(np.arange(30) % 3)
-    better, error = compare_next(counts_of(train), TRUTH, wrong, held)
-    right, other = (predict_next(counts_of(train), p, held) for p in (TRUTH, wrong))
-    assert better == pytest.approx(right.grouped - other.grouped)
-    assert 0 < error < better
 
 
 def test_the_direct_method_does_not_shrink_what_a_chosen_policy_earns():

@@ -218,23 +218,25 @@ def shop_log(rewards):
     return world, {**columns, "paid": paid, "user": np.arange(20_000) // 40}
 
 
-@pytest.mark.slow
-def test_rewards_that_are_mostly_zero_do_not_make_states_of_who_was_lucky():
+@pytest.mark.parametrize(("sold", "method"), [
+    (lambda means: 0.02 + 0.13 * means, "likelihood"),  # a hurdle law
+    (lambda _: 1.0, "likelihood of transitions alone"),
+])  # fmt: skip
+def test_rewards_of_very_unequal_size_do_not_make_states_of_who_was_lucky(sold, method):
     def sales(means, rng):
-        sold = rng.random(len(means)) < 0.02 + 0.13 * means
-        return np.where(sold, rng.lognormal(3, 0.5, len(means)), 0.0)
+        paid = means * rng.lognormal(3, 1.0, len(means))
+        return np.where(rng.random(len(means)) < sold(means), paid, 0.0)
 
     world, log = shop_log(sales)
     truth = romdp.Partition(world.labels)
     model = fit(log, "page", "offer", "paid", "user")
     assert model.partition == truth
-    assert model.method == "likelihood of transitions alone"
+    assert model.method == method
     misled = fit(log, "page", "offer", "paid", "user", reward_law="gaussian")
     assert misled.n_states > 6
     assert misled.settings["reward_law"] == "gaussian"
 
 
-@pytest.mark.slow
 def test_rewards_of_many_values_are_used_where_they_do_no_harm():
     _, log = shop_log(lambda means, rng: means + 0.2 * rng.standard_normal(len(means)))
     assert fit(log, "page", "offer", "paid", "user").method == "likelihood"

@@ -155,7 +155,7 @@ def fit_command(
         str | None,
         option(
             "--reward-law",
-            "bernoulli, categorical, gaussian, or none to group by transitions alone.",
+            "bernoulli, categorical, hurdle, gaussian, or none to group by transitions alone.",
             _FINDING,
             "LAW",
             "chosen by the data",

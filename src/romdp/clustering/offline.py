@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from romdp.clustering.clusterer import Clusterer, Evidence
+from romdp.clustering.clusterer import Clusterer
+from romdp.clustering.grouping import group
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.spectral import Spectral
@@ -110,13 +111,8 @@ def cluster(
         return _cluster_rows(seen, method, seed, encoder)
     counts = Counts.from_trajectory(seen)
     refuse_unrepeated(counts, "the trajectory")
-    evidence = Evidence(
-        counts=counts,
-        triples=Triples.from_trajectory(seen) if "triples" in method.needs else None,
-        step=seen.n_steps + 1,
-    )
-    start = Partition.singletons(seen.n_observations)
-    return method.regroup(evidence, start, generator(seed))
+    triples = Triples.from_trajectory(seen) if "triples" in method.needs else None
+    return group(counts, generator(seed), method, triples).partition
 
 
 def _cluster_rows(

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.clusterer import Clusterer, Evidence
-from romdp.clustering.likelihood import Likelihood
+from romdp.clustering.clusterer import Clusterer
+from romdp.clustering.grouping import group
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
-from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.encoding.decoder import Portraits, StateDecoder, teach
 from romdp.encoding.directions import Floats, Ints
@@ -66,10 +65,7 @@ def find_states(
     """
 
     def quick(some: Trajectory, codes: Ints) -> Ints:
-        counts = _count(some, codes, int(codes.max()) + 1)
-        evidence = Evidence(counts, step=counts.n_steps + 1)
-        start = Partition.singletons(counts.n_observations)
-        return np.maximum(clusterer.regroup(evidence, start, rng).labels, 0)
+        return _group(some, codes, int(codes.max()) + 1, clusterer, rng)[0]
 
     from romdp.encoding.encoder import Encoder  # which imports scikit-learn
 
@@ -120,16 +116,9 @@ def _group(
     steps: Trajectory, codes: Ints, n_codes: int, clusterer: Clusterer, rng: np.random.Generator
 ) -> tuple[Ints, Floats]:
     """Group codes; those that never occur join the first group."""
-    counts = _count(steps, codes, n_codes)
-    if isinstance(clusterer, Likelihood):
-        fit = clusterer.fit(counts, rng)
-        partition, certainty = fit.partition, fit.certainty
-    else:
-        evidence = Evidence(counts, step=counts.n_steps + 1)
-        partition = clusterer.regroup(evidence, Partition.singletons(n_codes), rng)
-        certainty = np.ones(n_codes)
-    labels = np.maximum(partition.labels, 0)
-    return labels, np.nan_to_num(certainty, nan=0.0)
+    found = group(_count(steps, codes, n_codes), rng, clusterer)
+    certainty = np.where(found.partition.labels >= 0, np.nan_to_num(found.certainty, nan=1.0), 0.0)
+    return np.maximum(found.partition.labels, 0), certainty
 
 
 def _told_apart(encoding: Encoding, labels: Ints, vectors: NDArray[Any]) -> Floats:

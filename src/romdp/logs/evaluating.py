@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from romdp.clustering.likelihood import Likelihood
 from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import columns as in_columns
@@ -34,7 +33,7 @@ from romdp.logs.model.draws import Draws, World, discount_of
 from romdp.logs.model.evaluation import bias_after, clustered
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.safety import behaviour
-from romdp.logs.parting import part
+from romdp.logs.parting import group_and_part
 from romdp.logs.reading.closing import LogRows
 from romdp.logs.reading.columns import Columns, split_name
 from romdp.logs.reading.counting import read_rows
@@ -48,7 +47,7 @@ LEVEL = 0.95
 
 _RESAMPLES = 1_000
 _DRAWS = 100
-_GROUP, _RESAMPLE, _DRAW = range(10, 13)  # streams of the seed
+_RESAMPLE, _DRAW = 11, 12  # streams of the seed
 
 
 class Estimate(NamedTuple):
@@ -371,7 +370,7 @@ def _states(policy: Any, log: LogRows, total: Counts, seed: Seed) -> Partition:
     """Return the hidden states: those of the model, else those found in the log."""
     if isinstance(policy, LatentModel):
         return Partition(policy.states_of(log.observation_names))
-    return part(total, Likelihood().fit(total, generator(seed, _GROUP)).partition)
+    return group_and_part(total, generator(seed)).partition
 
 
 def _policy_table(policy: Any, log: LogRows) -> Floats:

@@ -10,30 +10,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from romdp import __version__
-from romdp.clustering.clusterer import Clusterer, Evidence, Singletons
+from romdp.clustering.clusterer import Clusterer, Singletons
+from romdp.clustering.grouping import group
 from romdp.clustering.likelihood import Likelihood
-from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.memory import learn_memory
 from romdp.clustering.offline import METHODS, refuse_unrepeated
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
 from romdp.core.validation import real_number, whole_number
-from romdp.data.counts import Counts
-from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.encoding.memory import check_memory
 from romdp.exact.objectives import Objective
 from romdp.logs.decoding import find_decoder
 from romdp.logs.minari import is_minari, read_minari
-from romdp.logs.model.evaluation import HeldOut, compare_next, evaluate
+from romdp.logs.model.evaluation import HeldOut, evaluate
 from romdp.logs.model.latent import LatentModel, build
 from romdp.logs.model.safety import judge
-from romdp.logs.parting import part
+from romdp.logs.parting import group_and_part
 from romdp.logs.reading.closing import LogCounts, LogRows
 from romdp.logs.reading.columns import Columns
 from romdp.logs.reading.counting import check_columns, count_logs, read_rows
 from romdp.logs.reading.forgotten import warn_of_forgotten
-from romdp.logs.reading.names import Floats
 from romdp.logs.reading.sources import has_times, is_event_log, open_source
 from romdp.logs.reading.tallies import read_counts
 from romdp.logs.reading.xes import ACTIVITY, CASE, TIME
@@ -43,8 +40,7 @@ from romdp.planning.confidence import Hoeffding
 if TYPE_CHECKING:
     from romdp.encoding.encoder import Encoder
 
-_HOLDOUT, _GROUP, _REGROUP, _TEST, _ENCODE = range(5)  # streams of the seed
-_ALONE = " of transitions alone"
+_HOLDOUT, _TEST, _ENCODE = 0, 3, 4  # streams of the seed
 _VERSIONS = ("numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
 
@@ -102,10 +98,10 @@ def fit(
     order
         A column that must not fall from row to row of an episode; None if there is none to check.
     n_states
-        The number of hidden states, if known. Otherwise the data choose it, and observations that
-        were put together without being compared (no action was tried often enough in both) are
-        parted again, so that no policy rests on a guess; see `romdp.logs.parting`. This is left
-        out where rewards of many values shaped the states.
+        The number of hidden states, if known. Otherwise the data choose it. If what was done
+        depends on the observation, those that were put together without being compared (no action
+        was tried often enough in both) are parted again, so that no policy rests on a guess; see
+        `romdp.logs.parting`. This is left out where rewards of many values shaped the states.
     method
         ``"likelihood"`` needs only the log: it uses forward distributions (where a pair leads,
         what it pays), which do not depend on who acted, so the behaviour may be anything and may
@@ -117,10 +113,10 @@ def fit(
         The same seed and the same log give the same model.
     reward_law
         How the likelihood reads rewards: ``"bernoulli"``, ``"categorical"`` (up to three values),
-        ``"gaussian"``, or ``"none"``, which groups by transitions alone. None: as the data are;
-        rewards of many values are read as Gaussian unless held-out episodes are predicted better
-        without them (where rewards are mostly zero and sometimes large, the states would only
-        reflect who was lucky).
+        ``"hurdle"`` (how often more or less than the usual value was paid), ``"gaussian"``, or
+        ``"none"``, which groups by transitions alone. None: as the data are; rewards of many values
+        have a hurdle law if they are mostly the same, and else are read as Gaussian unless groups
+        without them predict held-out transitions better.
     terminated
         The column that is true (or 1, or yes) in the last row of an episode that ended for good.
         For the average reward, its last step then leads to where episodes start. The last step of
@@ -271,7 +267,7 @@ def fit(
             clusterer = Singletons()
         if looks_back != 0:
             tell("finding what to remember")
-            plain = _group(rows.count(0).counts, clusterer, generator(seed, _GROUP), None)[0]
+            plain = group(rows.count(0).counts, generator(seed), clusterer).partition
             machine = learn_memory(rows.seen, looks_back, plain, n_states)
             if machine is None:
                 clusterer, _ = _clusterer(method, n_states, reward_law)
@@ -329,22 +325,12 @@ def fit_counts(
     seed_sequence(seed)
     tell = stage if stage is not None else lambda _: None
     observations = f"{len(log.observation_names):,} observations"
-    clusterer = Likelihood() if clusterer is None else clusterer
-    part_states &= log.reward_range is not None and len(log.action_names) > 1
+    may_part = part_states and log.reward_range is not None
+    find = partial(group_and_part, clusterer=clusterer, may_part=may_part)
     held_out: HeldOut | None = None
-    first: Partition | None = None
     if log.held_out is not None and log.counts.n_transitions:
         tell(f"grouping {observations} without the held-out episodes")
-        first, _, _ = _group(log.counts, clusterer, generator(seed, _GROUP), None)
-        blind = _without_rewards(clusterer, log.counts)
-        if blind is not None:
-            tell(f"grouping {observations} by transitions alone, to compare")
-            other, _, _ = _group(log.counts, blind, generator(seed, _GROUP), None)
-            better, error = compare_next(log.counts, other, first, log.held_out)
-            if better > 2 * error:
-                clusterer, first, name = blind, other, name + _ALONE
-        if part_states and first.n_clusters and not _reads_many_values(clusterer, log.counts):
-            first = part(log.counts, first)
+        first = find(log.counts, generator(seed)).partition
         if first.n_clusters:
             tell("evaluating on the held-out episodes")
             held_out = evaluate(
@@ -356,14 +342,11 @@ def fit_counts(
             )
     total = log.total
     tell(f"grouping {observations} with all episodes")
-    partition, log_odds, certainty = _group(total, clusterer, generator(seed, _REGROUP), first)
+    partition, log_odds, certainty, law = find(total, generator(seed))
+    if law == "none" and log.reward_range is not None:
+        name += " of transitions alone"
     safety = None
     if partition.n_clusters:
-        if part_states and not _reads_many_values(clusterer, total):
-            tell("parting states that the log does not compare")
-            finer = part(total, partition)
-            certainty = np.where(_same_group(finer, partition), certainty, np.nan)
-            partition = finer
         safety = partial(
             judge,
             total,
@@ -396,11 +379,6 @@ def fit_counts(
     )
 
 
-def _same_group(finer: Partition, partition: Partition) -> Any:
-    """Say which observations still have the company that they had."""
-    return finer.sizes[finer.labels] == partition.sizes[partition.labels]
-
-
 def _default_objective(log: LogCounts, tells_ends: bool) -> str:
     return "episodic" if tells_ends and log.total.has_ends else "average"
 
@@ -416,21 +394,6 @@ def read_objective(value: str | float) -> str | float:
     return found.kind if found.discount is None else found.discount
 
 
-def _reads_many_values(clusterer: Clusterer, counts: Counts) -> bool:
-    """Tell whether rewards of many values shaped the groups: parting could not judge those."""
-    if not isinstance(clusterer, Likelihood):
-        return False
-    return read_reward_law(counts, clusterer.reward_law).name == "gaussian"
-
-
-def _without_rewards(clusterer: Clusterer, counts: Counts) -> Likelihood | None:
-    """Return a rival that groups by transitions alone, if rewards are Gaussian only by default."""
-    if not isinstance(clusterer, Likelihood) or clusterer.reward_law is not None:
-        return None
-    gaussian = read_reward_law(counts).name == "gaussian"
-    return replace(clusterer, reward_law="none") if gaussian else None
-
-
 def _clusterer(
     method: str | Clusterer, n_states: int | None, reward_law: str | None
 ) -> tuple[Clusterer, str]:
@@ -442,7 +405,6 @@ def _clusterer(
                 '"likelihood" does'
             )
         method = Likelihood(n_states, reward_law)
-        name += _ALONE if reward_law == "none" else ""
     if isinstance(method, str):
         if method not in METHODS:
             raise UnknownNameError("method", method, METHODS)
@@ -454,19 +416,6 @@ def _clusterer(
             "policy was fixed"
         )
     return method, name
-
-
-def _group(
-    counts: Counts, clusterer: Clusterer, rng: np.random.Generator, start: Partition | None
-) -> tuple[Partition, Floats, Floats]:
-    """Group the observations; margins are known for the likelihood alone."""
-    if isinstance(clusterer, Likelihood):
-        found = clusterer.fit(counts, rng, start)
-        return found.partition, found.log_odds, found.certainty
-    evidence = Evidence(counts, step=counts.n_steps + 1)
-    partition = clusterer.regroup(evidence, Partition.singletons(counts.n_observations), rng)
-    unknown = np.full(counts.n_observations, np.nan)
-    return partition, unknown, unknown
 
 
 def _look_measured(log: LogCounts) -> bool:

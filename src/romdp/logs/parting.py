@@ -21,9 +21,11 @@ is evidence of nothing.
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.clustering.clusterer import Clusterer
+from romdp.clustering.grouping import Grouped, group
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.logs.comparing import Laws, Profiles, log_chance
+from romdp.logs.comparing import ALPHAS, Laws, Profiles, log_chance
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,6 +37,38 @@ _SURPRISE = 0.2  # are so certain that one visit tells much: unseen ones weigh l
 _STAGES = (30, 10, 5, 3, 1)  # visits of observations that are compared together
 _MOST_ROUNDS = 1_000
 _KIND_ROUNDS = 3  # in which each observation of a state takes the kind that fits it better
+
+
+def group_and_part(
+    counts: Counts,
+    rng: np.random.Generator,
+    clusterer: Clusterer | None = None,
+    *,
+    may_part: bool = True,
+) -> Grouped:
+    """Group observations, and `part` what was put together without being compared.
+
+    Nothing is parted, so that this is `group`, unless what was done depends on the observation:
+    else rare visits are all that keeps observations from being compared. Where rewards of many
+    values shaped the groups, parting could not judge those.
+    """
+    found = group(counts, rng, clusterer)
+    partition = found.partition
+    if not (may_part and partition.n_clusters and counts.n_actions > 1):
+        return found
+    if found.reward_law == "gaussian" or not _depends_on_observation(counts.visits):
+        return found
+    finer = part(counts, partition)
+    same = finer.sizes[finer.labels] == partition.sizes[partition.labels]
+    return found._replace(partition=finer, certainty=np.where(same, found.certainty, np.nan))
+
+
+def _depends_on_observation(visits: Ints) -> bool:
+    """Whether what was done is clearly more probable if each observation has a law of its own."""
+    n = visits[:, visits.any(axis=0)].astype(np.float64)
+    usual = n.sum(axis=0) / max(n.sum(), 1.0)
+    everywhere = float((n @ np.log(usual)).sum())
+    return any(log_chance(n, alpha * usual).sum() > everywhere + _SURE for alpha in ALPHAS)
 
 
 def part(counts: Counts, partition: Partition) -> Partition:

@@ -8,11 +8,11 @@ states: two groups become one if and only if the data are more probable that way
 """
 
 import math
-import warnings
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
-from romdp.clustering.likelihood.search import LARGE, Grouping, Search
+from romdp.clustering.likelihood.search import MOST_GROUPS, Grouping, Search
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, freeze, whole_number
 from romdp.data.counts import Counts
@@ -37,10 +37,11 @@ _RUNGS = (3, 5, 8, 13, 21)  # numbers of groups whose evidence is measured,
 _FEW_OBSERVATIONS = 5_000  # up to this many observations
 _SLOWNESS, _FEW_FOR_SLOWNESS = 4, 1_000  # how slowly `fit` cools, up to this many observations
 _SETTLED = 0.01  # numbers of groups that two starts found are the same up to this share
+_HELD_OUT = 0.2  # of the transitions, to see whether rewards mislead
 _MOST_ALONE = 600  # observations up to which each may be a group of its own,
 _CERTAIN = 4.0  # if the weight of all moves in the prior of a pair is below this
 _FEW_ROUNDS = 2  # of splitting where a large grouping is improved; the next time goes on
-_STARTS = 20  # annealed starts by default,
+_STARTS = 20  # annealed starts where the number of groups is given,
 _CHEAP = 5_000  # while observations times groups do not exceed this
 
 
@@ -103,20 +104,10 @@ class Likelihood:
     reward_law
         "bernoulli", "categorical" (up to three values), "gaussian" or "none"; None reads it from
         the data.
-    penalty
-        Deprecated: "integrated" is the only score there is.
-    starts
-        Number of annealed starts of `fit` beside the spectral ones, in turn from the best grouping
-        so far and from a random one; None: 20 while that is cheap. They matter where observations
-        were seen only a few times each.
-    max_groups
-        The search never looks at more groups than this.
     choose_by_evidence
         Where observations were seen less than 15 times each, let the evidence choose the
         number of groups (the score summed over all placings; see `Search.temper`). False uses the
         score of the best placing alone, which takes less time and finds groups later.
-    evidence
-        Deprecated: the former name of ``choose_by_evidence``.
 
     Notes
     -----
@@ -138,56 +129,112 @@ class Likelihood:
 
     n_states: int | None = None
     reward_law: str | None = None
-    penalty: InitVar[str | None] = None
-    starts: int | None = None
-    max_groups: int = 1024
     choose_by_evidence: bool = True
-    evidence: InitVar[bool | None] = None
-    needs: frozenset[str] = field(default=frozenset({"counts"}), init=False, repr=False)
+    needs: ClassVar[frozenset[str]] = frozenset({"counts"})
 
-    def __post_init__(self, penalty: str | None, evidence: bool | None) -> None:
+    def __post_init__(self) -> None:
         if self.n_states is not None:
-            whole_number(self.n_states, "n_states", 1, self.max_groups)
+            whole_number(self.n_states, "n_states", 1, MOST_GROUPS)
         if self.reward_law is not None:
             choice(self.reward_law, "reward_law", REWARD_LAWS)
-        if self.starts is not None:
-            whole_number(self.starts, "starts", 0)
-        whole_number(self.max_groups, "max_groups", 1)
-        if penalty is not None:
-            choice(penalty, "penalty", ("integrated",))
-            _warn("penalty", "leave it out: the integrated likelihood is the only score")
-        if evidence is not None:
-            _warn("evidence", "use choose_by_evidence")
-            object.__setattr__(self, "choose_by_evidence", evidence)
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
-        """Group the observations, starting from the grouping so far and from spectral groups.
-
-        The better of the two results is returned, so groups may split again. Where groups are many
-        the grouping so far is improved for a while, and the only other start that is tried is a
-        group for each of up to 600 observations, unless one single group is better than what comes
-        out.
-        """
+        """Group the observations as `fit` does, starting from the grouping so far."""
         counts = evidence.counts
-        _check_start(previous, counts)
-        met = counts.met()
-        if len(met) == 0:
+        if len(counts.met()) == 0:
             return Partition.unseen(counts.n_observations)
-        if len(met) < counts.n_observations:  # what was never met costs nothing
-            inner = replace(evidence, counts=counts.restrict(met))
-            found = self.regroup(inner, Partition(previous.labels[met]), rng)
-            return found.among(met, counts.n_observations)
-        if counts.has_ends:
-            inner = replace(evidence, counts=_with_end(counts))
-            start = Partition(np.append(previous.labels, previous.n_clusters))
-            return _without_end(self._one_more().regroup(inner, start, rng))
-        search = self._search(counts, rng, quick=True)
-        known = previous.labels[search.seen]
-        if (known < 0).all() or (len(known) > LARGE and len(np.unique(known)) == len(known)):
-            return Partition(self._spectral_starts(search, [self._first_size()]).labels)
-        kept = search.climb(search.warm(previous.labels))
+        return self._search(counts, rng, previous).partition(counts.n_observations)
+
+    def fit(
+        self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
+    ) -> LikelihoodFit:
+        """Group the observations and say how sure the result is.
+
+        Parameters
+        ----------
+        counts
+            What was seen.
+        rng
+            Draws the starts and the order in which observations move.
+        start
+            The grouping so far, of an agent that groups again and again: it is improved, and the
+            search from the beginning is shorter; if it has more than 64 groups, it is all there is
+            time for. One that puts no two observations together is the same as none.
+        """
+        if len(counts.met()) == 0:
+            raise InvalidInputError(
+                "the counts are empty: no observation was seen, so none can be grouped"
+            )
+        return self._search(counts, rng, start).report(counts)
+
+    def _search(
+        self, counts: Counts, rng: np.random.Generator, start: Partition | None
+    ) -> "_Found":
+        """Search among the observations that were met, and the end of an episode if there is one.
+
+        What was never met costs nothing. The end may be like some observations.
+        """
+        met = counts.met()
+        known = np.full(counts.n_observations, -1) if start is None else start.labels
+        if len(known) != counts.n_observations:
+            raise InvalidInputError(
+                f"the grouping to start from has {len(known)} observations, the counts "
+                f"{counts.n_observations}; the two must agree"
+            )
+        known, has_end = known[met], counts.has_ends
+        inner = counts if len(met) == counts.n_observations else counts.restrict(met)
+        if has_end:
+            inner, known = _with_end(inner), np.append(known, known.max(initial=-1) + 1)
+        groups = known[known >= 0]
+        search = Search(
+            Links.of(inner),
+            read_reward_law(inner, self.reward_law),
+            rng,
+            n_states=None if self.n_states is None else self.n_states + has_end,
+            quick=len(np.unique(groups)) < len(groups),
+        )
+        if self.reward_law is None and search.law.name == "gaussian" and not search.quick:
+            search = self._without_luck(search)
+        best = self._improve(search, known) if search.quick else self._begin(search)
+        return _Found(search, best, met, has_end)
+
+    def _without_luck(self, search: Search) -> Search:
+        """Leave rewards out if groups without them predict held-out transitions better.
+
+        Rewards of many values are read as Gaussian. Where some are far larger than all others, that
+        makes states of who was lucky.
+        """
+        kept, held = search.links.part(_HELD_OUT, search.rng)
+        first = self._begin(known := search.replace(kept, search.law))
+        blind = search.replace(kept, search.law.left_out())
+        second = blind.polish(blind.climb(blind.warm(first.labels)))
+        better = blind.predict(second, held) - known.predict(first, held)
+        gain, n = held.out_count @ better, max(int(held.out_count.sum()), 1)
+        error = math.sqrt(max(float(held.out_count @ better**2 - gain**2 / n), 0.0))
+        return search.replace(search.links, blind.law) if gain > 2.0 * error else search
+
+    def _begin(self, search: Search) -> Grouping:
+        """Find groups where none are known."""
+        sizes = [_FEW, _MANY]
+        if self.n_states is not None:
+            sizes = [self.n_states, max(_FEWEST, 3 * self.n_states)]
+        best = self._spectral_starts(search, sizes)
+        chosen = _or_alone(best, self._alone(search))
+        best = best if chosen is best else search.polish(chosen)
+        if self.n_states is not None:
+            best = self._annealed_starts(search, best)
+        return self._choose_by_evidence(search, best)
+
+    def _improve(self, search: Search, known: NDArray[np.int64]) -> Grouping:
+        """Improve the grouping so far, and compare it with what a search from the beginning finds.
+
+        Where groups are many there is only time for a few rounds from the grouping so far and from
+        a group for each of up to 600 observations, unless one single group is better than what
+        comes out.
+        """
+        kept = search.climb(search.warm(known))
         alone = self._alone(search)
         if search.is_short(kept):
             chosen = _or_alone(kept, alone)
@@ -202,95 +249,8 @@ class Likelihood:
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
         elif self.n_states is None and search.one_group().score > best.score:
-            best = self._spectral_starts(search, [self._first_size()])
-        return Partition(self._choose_by_evidence(search, counts, best, kept).labels)
-
-    def fit(
-        self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
-    ) -> LikelihoodFit:
-        """Group the observations and say how sure the result is.
-
-        Parameters
-        ----------
-        counts
-            What was seen.
-        rng
-            Draws the starts and the order in which observations move.
-        start
-            A grouping to start from, beside the search's own starts; one of more than 64 groups is
-            improved, and nothing else is tried.
-        """
-        if start is not None:
-            _check_start(start, counts)
-        if counts.has_ends:
-            labels = None if start is None else np.append(start.labels, start.n_clusters)
-            known = None if labels is None else Partition(labels)
-            fit = self._one_more()._fit(_with_end(counts), rng, known, has_end=True)
-            partition = _without_end(fit.partition)
-            return replace(
-                fit,
-                partition=partition,
-                blocks=counts.group(partition),
-                log_odds=freeze(fit.log_odds[:-1].copy()),
-                certainty=freeze(fit.certainty[:-1].copy()),
-            )
-        return self._fit(counts, rng, start)
-
-    def _fit(
-        self,
-        counts: Counts,
-        rng: np.random.Generator,
-        start: Partition | None,
-        has_end: bool = False,
-    ) -> LikelihoodFit:
-        """Group observations, of which the last may be the end of an episode."""
-        met = counts.met()
-        if len(met) == 0:
-            raise InvalidInputError(
-                "the counts are empty: no observation was seen, so none can be grouped"
-            )
-        if len(met) < counts.n_observations:
-            known = None if start is None else Partition(start.labels[met])
-            fit = self._fit(counts.restrict(met), rng, known, has_end)
-            log_odds, certainty = np.full((2, counts.n_observations), np.nan)
-            log_odds[met], certainty[met] = fit.log_odds, fit.certainty
-            return replace(
-                fit,
-                partition=fit.partition.among(met, counts.n_observations),
-                log_odds=freeze(log_odds),
-                certainty=freeze(certainty),
-            )
-        search = self._search(counts, rng)
-        n_known = 0 if start is None else int((np.unique(start.labels[search.seen]) >= 0).sum())
-        found = []
-        if n_known <= LARGE:
-            sizes = [_FEW if self.n_states is None else self.n_states, self._first_size()]
-            found.append(self._spectral_starts(search, sizes))
-        if start is not None and n_known > 0:
-            found.append(search.polish(search.climb(search.warm(start.labels))))
-        best = max(found, key=lambda grouping: grouping.score)
-        best = self._annealed_starts(search, best)
-        if self.n_states is None:
-            best = self._choose_by_evidence(search, counts, best)
-        return self._report(search, counts, best, has_end)
-
-    def _one_more(self) -> "Likelihood":
-        """Return the clusterer that finds one more group, which is for the end of an episode."""
-        return self if self.n_states is None else replace(self, n_states=self.n_states + 1)
-
-    def _search(self, counts: Counts, rng: np.random.Generator, *, quick: bool = False) -> Search:
-        return Search(
-            Links.of(counts),
-            read_reward_law(counts, self.reward_law),
-            rng,
-            n_states=self.n_states,
-            max_groups=self.max_groups,
-            quick=quick,
-        )
-
-    def _first_size(self) -> int:
-        """Return how many groups to start from where there is no grouping yet."""
-        return _MANY if self.n_states is None else max(_FEWEST, 3 * self.n_states)
+            best = self._spectral_starts(search, [_MANY])
+        return self._choose_by_evidence(search, best, kept)
 
     def _spectral_starts(self, search: Search, sizes: list[int]) -> Grouping:
         """Start from spectral groups; while most of them survive, from twice as many.
@@ -306,7 +266,7 @@ class Likelihood:
             labels = np.full(search.links.n_observations, -1)
             labels[core] = self._spectral_starts(inner, sizes).labels
             return search.polish(search.climb(search.warm(labels)))
-        largest = min(self.max_groups, len(search.seen))
+        largest = min(MOST_GROUPS, len(search.seen))
         best = search.one_group() if self.n_states is None else None
         waiting = [min(size, largest) for size in sizes]
         last = 0
@@ -327,12 +287,12 @@ class Likelihood:
 
         Groups that mix states can be a trap: seen from there, no single split is worth its price.
         """
-        if self.n_states is not None or len(search.seen) > min(_MOST_ALONE, self.max_groups):
+        if self.n_states is not None or len(search.seen) > _MOST_ALONE:
             return None
         return search.warm(np.arange(search.links.n_observations))
 
     def _choose_by_evidence(
-        self, search: Search, counts: Counts, best: Grouping, kept: Grouping | None = None
+        self, search: Search, best: Grouping, kept: Grouping | None = None
     ) -> Grouping:
         """Where visits are few, compare with slowly cooled starts, and with the last grouping.
 
@@ -341,11 +301,11 @@ class Likelihood:
         evidence decides.
         """
         n_seen = len(search.seen)
-        few = _HARDLY_SEEN * n_seen <= counts.n_steps < _WELL_SEEN * n_seen
+        few = _HARDLY_SEEN * n_seen <= search.n_steps < _WELL_SEEN * n_seen
         affordable = n_seen <= _FEW_OBSERVATIONS and best.n_groups <= _RUNGS[-1]
         if not (self.choose_by_evidence and few and affordable):
             return best
-        little = counts.n_steps < _LITTLE_SEEN * n_seen
+        little = search.n_steps < _LITTLE_SEEN * n_seen
         borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
         if borne_out or self.n_states is not None:  # the number of groups is not in doubt
             return _better(best, search.polish(search.temper(best.n_groups)[0])) if little else best
@@ -377,7 +337,7 @@ class Likelihood:
                 least[size] = max(least.get(size, -math.inf), value, grouping.score)
             return least[size]
 
-        most = min(len(search.seen), self.max_groups)
+        most = min(len(search.seen), MOST_GROUPS)
         fewest = min(
             found[0].n_groups / 2, _RUNGS[-2]
         )  # placings show too few groups, not too many
@@ -392,38 +352,46 @@ class Likelihood:
         return max((g for g in found if g.n_groups == size), key=lambda g: g.score)
 
     def _annealed_starts(self, search: Search, best: Grouping) -> Grouping:
-        """Try annealed starts with as many groups as were found: climbs may end too low."""
-        fewest = 2 if self.n_states is None else 1
-        size = min(max(fewest, best.n_groups), len(search.seen))
-        cheap = len(search.seen) * size <= _CHEAP
-        n_starts = self.starts if self.starts is not None else _STARTS * cheap
+        """Try annealed starts, in turn from the best and at random: climbs may end too low.
+
+        They matter where the number of groups is given and observations were seen a few times.
+        """
+        size = best.n_groups
         found = best
-        for number in range(n_starts):
+        for number in range(_STARTS if len(search.seen) * size <= _CHEAP else 0):
             start = search.random(size) if number % 2 else best
             found = _better(found, search.anneal(start))
         return found if found is best else _better(found, search.polish(found))
 
-    def _report(
-        self, search: Search, counts: Counts, best: Grouping, has_end: bool
-    ) -> LikelihoodFit:
-        partition = Partition(best.labels)
-        margins = search.margins(best, has_end)
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search found among the observations that were met."""
+
+    search: Search
+    best: Grouping
+    met: NDArray[np.int64]
+    has_end: bool  # the last of those searched stands for the end of an episode
+
+    def partition(self, n_observations: int) -> Partition:
+        """Return the grouping of all observations."""
+        return Partition(self.best.labels[: len(self.met)]).among(self.met, n_observations)
+
+    def report(self, counts: Counts) -> LikelihoodFit:
+        """Say what was found, and how sure it is."""
+        partition = self.partition(counts.n_observations)
+        margins = np.full((2, counts.n_observations), np.nan)
+        margins[:, self.met] = self.search.margins(self.best, self.has_end)[: len(self.met)].T
         return LikelihoodFit(
             partition=partition,
             blocks=counts.group(partition),
-            log_odds=freeze(margins[:, 0].copy()),
-            certainty=freeze(margins[:, 1].copy()),
-            score=best.score,
-            score_curve=MappingProxyType(dict(sorted(search.curve.items()))),
-            alpha=best.rule.alpha,
-            reward_law=search.law.name,
+            log_odds=freeze(margins[0].copy()),
+            certainty=freeze(margins[1].copy()),
+            score=self.best.score,
+            score_curve=MappingProxyType(dict(sorted(self.search.curve.items()))),
+            alpha=self.best.rule.alpha,
+            reward_law=self.search.law.name,
         )
-
-
-def _warn(argument: str, remedy: str) -> None:
-    """Warn the caller of `Likelihood`."""
-    message = f"the argument {argument} of Likelihood goes in version 0.3; {remedy}"
-    warnings.warn(message, DeprecationWarning, stacklevel=4)
 
 
 def _better(first: Grouping, second: Grouping) -> Grouping:
@@ -456,16 +424,3 @@ def _with_end(counts: Counts) -> Counts:
         np.zeros((counts.n_observations + 1, n_actions), np.int64),
         np.append(counts.starts, 0),
     )
-
-
-def _without_end(found: Partition) -> Partition:
-    """Leave the end of an episode out of a grouping again."""
-    return Partition(found.labels[:-1])
-
-
-def _check_start(start: Partition, counts: Counts) -> None:
-    if start.n_observations != counts.n_observations:
-        raise InvalidInputError(
-            f"the grouping to start from has {start.n_observations} observations, the counts "
-            f"{counts.n_observations}; the two must agree"
-        )

@@ -60,6 +60,19 @@ class Links(NamedTuple):
         matrix = scipy.sparse.csr_array(parts, shape=shape)[cells][:, chosen]
         return self._of_matrix(matrix, self.n_actions)
 
+    def part(self, share: float, rng: np.random.Generator) -> tuple["Links", "Links"]:
+        """Set a share of all transitions aside, drawn at random; returns the others first."""
+        held = rng.binomial(self.out_count, share)
+        shape = (len(self.out_start) - 1, self.n_observations)
+        both = (
+            scipy.sparse.csr_array((count, self.out_target, self.out_start), shape=shape)
+            for count in (self.out_count - held, held)
+        )
+        kept, apart = (scipy.sparse.csr_array(matrix[:]) for matrix in both)
+        for matrix in (kept, apart):
+            matrix.eliminate_zeros()
+        return self._of_matrix(kept, self.n_actions), self._of_matrix(apart, self.n_actions)
+
     @property
     def n_observations(self) -> int:
         """Number of observations."""

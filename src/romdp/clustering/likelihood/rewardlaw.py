@@ -17,11 +17,12 @@ from romdp.data.counts import Counts
 
 NO_REWARD, CATEGORICAL, GAUSSIAN = range(3)
 
-REWARD_LAWS = ("none", "bernoulli", "categorical", "gaussian")
+REWARD_LAWS = ("none", "bernoulli", "categorical", "hurdle", "gaussian")
 """What a caller may insist on; None leaves the choice to the data."""
 
 _MOST_LEVELS = 3  # visits, sums and squares are three equations
 _WEIGHTS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)  # of a prior of all levels; the first if in doubt
+_ALIKE, _TINY = 1e-9, 1e-300  # rewards are alike if their spread is rounding, or all are zero
 _TOLERANCE = 1e-6  # of a count found by solving them, relative to the visits
 
 
@@ -31,6 +32,8 @@ class RewardLaw:
 
     Attributes
     ----------
+    name
+        One of `REWARD_LAWS`.
     code
         NO_REWARD, CATEGORICAL or GAUSSIAN.
     parts : shape (n_observations, n_actions, n_parts)
@@ -42,27 +45,27 @@ class RewardLaw:
         weight of each level, in proportion to how often it was paid; small in sum where the
         rewards of a pair are all alike. Else empty.
     levels
-        The values that rewards take; empty for a Gaussian law.
+        The values that rewards take; empty for a hurdle and a Gaussian law.
     """
 
+    name: str
     code: int
     parts: NDArray[np.float64]
     prior: NDArray[np.float64]
     levels: tuple[float, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The name of the law."""
-        if self.code == CATEGORICAL and self.levels == (0.0, 1.0):
-            return "bernoulli"
-        return ("none", "categorical", "gaussian")[self.code]
+    def left_out(self) -> "RewardLaw":
+        """Return the law under which rewards tell nothing."""
+        return RewardLaw("none", NO_REWARD, np.zeros((*self.parts.shape[:2], 1)), np.empty(0))
 
 
 def read_reward_law(counts: Counts, law: str | None = None) -> RewardLaw:
     """Find the law of the rewards, or take the one that the caller asks for.
 
     Rewards that are all equal carry no information. At most three different values are a
-    categorical law (0 and 1: Bernoulli); anything else is Gaussian.
+    categorical law (0 and 1: Bernoulli). Rewards of many values that are mostly the same one, such
+    as what visitors of a shop pay, have a hurdle law: it counts how often more and how often less
+    was paid (a Gaussian would take luck for a state of its own). Anything else is Gaussian.
 
     Examples
     --------
@@ -76,23 +79,28 @@ def read_reward_law(counts: Counts, law: str | None = None) -> RewardLaw:
         return _no_reward(counts)
     if wanted == "gaussian":
         return _gaussian(counts)
-    levels = (0.0, 1.0) if wanted == "bernoulli" else _levels(counts)
+    levels = (0.0, 1.0) if wanted == "bernoulli" else _levels(counts) if wanted != "hurdle" else ()
     parts = _level_counts(counts, levels) if levels else None
     if parts is not None:
         if len(levels) == 1:
             return _no_reward(counts)
-        return RewardLaw(CATEGORICAL, parts, _level_weights(parts), levels)
+        name = "bernoulli" if levels == (0.0, 1.0) else "categorical"
+        return RewardLaw(name, CATEGORICAL, parts, _level_weights(parts), levels)
+    hurdle = _hurdle(counts, always=wanted is not None)
+    if hurdle is not None and wanted in (None, "hurdle"):
+        return hurdle
     if wanted is not None:
-        kinds = "0 and 1" if wanted == "bernoulli" else f"{_MOST_LEVELS} different values"
+        kinds = {"bernoulli": "0 and 1", "hurdle": "one usual value and others"}
         raise InvalidInputError(
-            f"the rewards are not {wanted}: they take other values than {kinds}; "
+            f"the rewards are not {wanted}: they do not take "
+            f"{kinds.get(wanted, f'{_MOST_LEVELS} values')} alone; "
             "pass reward_law='gaussian' or None to let the data choose"
         )
     return _gaussian(counts)
 
 
 def _no_reward(counts: Counts) -> RewardLaw:
-    return RewardLaw(NO_REWARD, np.zeros((*counts.visits.shape, 1)), np.empty(0))
+    return RewardLaw("none", NO_REWARD, np.zeros((*counts.visits.shape, 1)), np.empty(0))
 
 
 def _levels(counts: Counts) -> tuple[float, ...]:
@@ -102,7 +110,7 @@ def _levels(counts: Counts) -> tuple[float, ...]:
     sums, squares = counts.reward_sums[seen], counts.reward_squares[seen]
     spread = squares - sums * sums / visits
     mean = sums / visits
-    equal = spread <= 1e-9 * np.maximum(squares, 1e-300)
+    equal = spread <= _ALIKE * np.maximum(squares, _TINY)
     known = np.unique(np.round(mean[equal], 9))
     if len(known) == 0 and len(visits):
         known = np.array([0.0, 1.0])  # long counts without one pure pair: try the usual values
@@ -151,6 +159,38 @@ def _level_weights(parts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(_WEIGHTS[int(np.argmax(fits))] * shares)
 
 
+def _hurdle(counts: Counts, *, always: bool = False) -> RewardLaw | None:
+    """Read how often more or less than the usual value was paid; None unless that is rare.
+
+    If k of n rewards differ from the usual value by about the same amount, the square of the sum of
+    these differences is k times the sum of their squares. If the amounts vary, this is below k, but
+    hardly where k is 1 or 2. Rewards with noise of their own never repeat exactly, so pairs that
+    always paid the same, while others sometimes paid something else, show that there is a usual
+    value; it may depend on the action, which may cost something. It is rare to pay something else
+    if pairs that do it do it in less than half of their visits.
+    """
+    visits = counts.visits.astype(np.float64)
+    n = np.maximum(visits, 1.0)
+    spread = counts.reward_squares - counts.reward_sums**2 / n
+    alike = (visits > 1) & (spread <= _ALIKE * np.maximum(counts.reward_squares, _TINY))
+    means = np.round(counts.reward_sums / n, 9)
+    usual = np.zeros(counts.n_actions)
+    for a in np.flatnonzero(visits.any(axis=0)):
+        values, which = np.unique(means[alike[:, a], a], return_inverse=True)
+        if not len(values):
+            return None
+        usual[a] = values[np.bincount(which, visits[alike[:, a], a]).argmax()]
+    sums = counts.reward_sums - usual * visits
+    squares = counts.reward_squares - 2 * usual * counts.reward_sums + usual * usual * visits
+    differs = squares > _ALIKE * np.maximum(counts.reward_squares, _TINY)
+    times = np.where(differs, np.maximum(sums * sums / np.where(differs, squares, 1.0), 1.0), 0.0)
+    times = np.minimum(np.ceil(times - _TOLERANCE), visits)
+    if not always and times.sum() >= 0.5 * visits[differs].sum():
+        return None
+    parts = np.stack([visits - times, times * (sums > 0), times * (sums <= 0)], axis=-1)
+    return RewardLaw("hurdle", CATEGORICAL, np.ascontiguousarray(parts), _level_weights(parts))
+
+
 def _gaussian(counts: Counts) -> RewardLaw:
     """Shift and scale the rewards, and match the prior to their spread within pairs."""
     visits = counts.visits.astype(np.float64)
@@ -169,4 +209,4 @@ def _gaussian(counts: Counts) -> RewardLaw:
     within = float(np.clip(within if freedom else 1.0, 1e-4, 1.0))
     pseudo_visits = float(np.clip(within / max(1.0 - within, 1e-3), 1e-3, 1.0))
     parts = np.stack([visits, sums, squares], axis=-1)
-    return RewardLaw(GAUSSIAN, parts, np.array([pseudo_visits, 1.0, within]))
+    return RewardLaw("gaussian", GAUSSIAN, parts, np.array([pseudo_visits, 1.0, within]))

@@ -6,7 +6,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import Blocks, Rule, copy_blocks, make_blocks
+from romdp.clustering.likelihood.blockmodel import (
+    Blocks,
+    Rule,
+    copy_blocks,
+    make_blocks,
+    row_mass,
+)
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily
 from romdp.clustering.likelihood.rewardlaw import RewardLaw
@@ -34,6 +40,9 @@ _CORE, _CORE_DEGREE = 4000, 300  # observations that the groups are found from, 
 _EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
 _ROUNDS = 50  # of splitting; each adds groups, or is the last
+MOST_GROUPS = 1024
+"""The search never looks at more groups: their counts take memory in the square of the number."""
+
 LARGE = 64
 """A grouping with more groups than this is improved where it changed, not searched for again."""
 _MUCH = 100_000  # and so is one with so many groups times observations
@@ -85,8 +94,6 @@ class Search:
         Draws the starts and the order of sweeps.
     n_states
         The number of groups; None to let the score choose.
-    max_groups
-        The search never looks at more groups than this.
     quick
         The search will be repeated soon, with more data: a large grouping is improved, and what
         that leaves is for the next time.
@@ -99,15 +106,14 @@ class Search:
         rng: np.random.Generator,
         *,
         n_states: int | None = None,
-        max_groups: int = 1024,
         quick: bool = False,
     ) -> None:
         self.links = links
         self.law = law
         self.rng = rng
         self.n_states = n_states
-        self.max_groups = max_groups
         self.quick = quick
+        self.n_steps = int(links.out_count.sum())
         self.degree = links.in_totals() + links.out_totals()
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
         self._doubt = _CLEAR + _CLEAR_SHARE * self.degree[self.seen]
@@ -129,14 +135,12 @@ class Search:
 
     def restrict(self, chosen: NDArray[np.int64]) -> "Search":
         """Search among some observations alone, renumbered in the order given."""
-        return Search(
-            self.links.restrict(chosen),
-            replace(self.law, parts=self.law.parts[chosen]),
-            self.rng,
-            n_states=self.n_states,
-            max_groups=self.max_groups,
-            quick=self.quick,
-        )
+        law = replace(self.law, parts=self.law.parts[chosen])
+        return self.replace(self.links.restrict(chosen), law)
+
+    def replace(self, links: Links, law: RewardLaw) -> "Search":
+        """Search in the same way with other transitions or rewards."""
+        return Search(links, law, self.rng, n_states=self.n_states, quick=self.quick)
 
     def grouping(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
         """Count and score a grouping."""
@@ -276,6 +280,19 @@ class Search:
         )
         return margins
 
+    def predict(self, grouping: Grouping, links: Links) -> NDArray[np.float64]:
+        """Return the log probability of each of some links, as far as they are among groups."""
+        blocks, rule = grouping.blocks, grouping.rule
+        cell = np.repeat(np.arange(len(links.out_start) - 1), np.diff(links.out_start))
+        y, a = np.divmod(cell, links.n_actions)
+        s, t = blocks.labels[y], blocks.labels[links.out_target]
+        shown = self.links.in_totals() + 1.0
+        both = blocks.moves[s, a, t] + np.where(s == t, rule.stay, rule.alpha)
+        left = blocks.out[s, a] + row_mass(rule, grouping.n_groups)
+        of_group = (blocks.into + blocks.size)[t]
+        value: NDArray[np.float64] = np.log(both / left * shown[links.out_target] / of_group)
+        return np.where((s >= 0) & (t >= 0), value, 0.0)
+
     def merge(self, start: Grouping) -> Grouping:
         """Merge and sweep in turn, down to the best number of groups or to the given one."""
         current = start
@@ -320,7 +337,7 @@ class Search:
         if tried is not None and start.n_groups > LARGE:
             groups = _touched(start.blocks, tried.blocks).tolist()
         for group in groups:
-            if blocks.size.size > self.max_groups:
+            if blocks.size.size > MOST_GROUPS:
                 break
             rise = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
             if rise > _RISE:

@@ -248,25 +248,6 @@ def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Pred
     return Prediction(float(grouped.mean()), float(ungrouped.mean()), gain, error)
 
 
-def compare_next(
-    counts: Counts, first: Partition, second: Partition, held: Trajectory
-) -> tuple[float, float]:
-    """Compare two groupings: how much better the first predicts, and its standard error.
-
-    In nats per step, paired: both are asked about the same held-out steps. The error is infinite
-    where episodes are too few to have one.
-    """
-    if held.n_episodes < _FEWEST_EPISODES:
-        return 0.0, float("inf")
-    *step, episode = _known_steps(held)
-    share = _arrival_shares(counts)
-    mine, other = (
-        np.log(_grouped_probabilities(counts.group(p), p.labels, share, *step))
-        for p in (first, second)
-    )
-    return clustered(mine - other, np.ones(len(mine)), episode)
-
-
 def _known_steps(held: Trajectory) -> tuple[Ints, Ints, Ints, Ints]:
     """Return observation, action, next observation and episode of steps that led somewhere."""
     following = held.next_observations
