@@ -44,12 +44,14 @@ def plain_score(rule: Rule, counts: Counts, parts, labels, n_successors=None):
     mass = rule.alpha * ((n_groups if n_successors is None else n_successors) - 1) + rule.stay
     transitions = counts.dense().transitions
     value = -math.lgamma(n_placed + 1) - math.log(math.comb(n_placed - 1, n_groups - 1))
-    value += math.lgamma(n_groups + 1)
+    value += math.lgamma(n_groups + 1) + rule.emission_term
+    weight = rule.emission / 4
     for s in groups:
         mine = np.flatnonzero(labels == s)
         value += math.lgamma(len(mine) + 1)
         reached = transitions[placed][:, :, mine].sum()
-        value += math.lgamma(len(mine)) - math.lgamma(reached + len(mine))
+        mass_shown = weight * len(mine)
+        value += math.lgamma(mass_shown) - math.lgamma(reached + mass_shown)
         for a in range(counts.n_actions):
             value += reward_score(rule, parts[mine, a].sum(axis=0))
             row = [transitions[mine, a][:, labels == t].sum() for t in groups]

@@ -13,16 +13,20 @@ from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD, read_reward_law
 from romdp.clustering.likelihood.rules import (
     ALPHAS,
+    EMISSIONS,
     STAYS,
     best_rule,
     make_rule,
     make_rules,
     place_of,
+    rule_at,
     score,
 )
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.trajectory import Trajectory
+
+REACHED = np.zeros(7, np.int64)
 
 
 @given(st.floats(1e-4, 1e9))
@@ -30,11 +34,12 @@ def test_log_gamma(x):
     assert log_gamma(x) == pytest.approx(math.lgamma(x), rel=1e-12, abs=1e-12)
 
 
-@given(seeds, kinds, st.sampled_from(ALPHAS), st.sampled_from(STAYS), st.integers(0, 2))
-def test_score_is_its_definition(seed, kind, alpha, stays, unplaced):
+@given(seeds, kinds, st.sampled_from(ALPHAS), st.sampled_from(STAYS), st.sampled_from(EMISSIONS),
+       st.integers(0, 2))  # fmt: skip
+def test_score_is_its_definition(seed, kind, alpha, stays, emission, unplaced):
     counts = walk(seed, rewards=kind)
     law = read_reward_law(counts)
-    rule = make_rule(law, alpha, stays)
+    rule = make_rule(law, alpha, stays, emission)
     labels = random_labels(seed, 7, 3, unplaced)
     blocks = make_blocks(Links.of(counts), law.parts, labels, 3)
     expected = plain_score(rule, counts, law.parts, labels)
@@ -67,7 +72,7 @@ def test_cells_beyond_the_table_follow_the_same_formula():
 def test_alpha_follows_the_data_but_not_below_one_over_the_number_of_groups():
     rng = np.random.default_rng(0)
     law = read_reward_law(walk(0, rewards="none"))
-    rules = make_rules(law)
+    rules = make_rules(law, REACHED)
     blocks = make_blocks(Links.of(walk(0)), law.parts, np.arange(7), 7)
     certain, even = blocks.moves.copy(), blocks.moves.copy()
     certain[:] = 0
@@ -86,16 +91,36 @@ def test_alpha_follows_the_data_but_not_below_one_over_the_number_of_groups():
 def test_the_best_rule_is_the_top_of_its_alpha_and_its_stay(seed):
     counts = walk(seed)
     law = read_reward_law(counts)
-    rules = make_rules(law)
-    blocks = make_blocks(Links.of(counts), law.parts, np.arange(7), 7)
+    rules = make_rules(law, counts.transitions.sum(axis=(0, 1)))
+    labels = random_labels(seed, 7, 4)
+    blocks = make_blocks(Links.of(counts), law.parts, labels, 4)
     rule, value = best_rule(rules, blocks)
-    i, j = place_of(rule)
-    assert value == score(make_rule(law, ALPHAS[i], STAYS[j]), blocks)
-    last = max(k for k, alpha in enumerate(ALPHAS) if k == 0 or 7 * alpha >= 1.0)
+    i, j, e = place_of(rule)
+    assert value == pytest.approx(plain_score(rule, counts, law.parts, labels), rel=1e-10)
+    last = max(k for k, alpha in enumerate(ALPHAS) if k == 0 or 4 * alpha >= 1.0)
     assert i <= last
-    along_alpha = [score(make_rule(law, alpha, 1.0), blocks) for alpha in ALPHAS[: last + 1]]
-    assert i == np.argmax(along_alpha)
-    assert value == max(score(make_rule(law, ALPHAS[i], stays), blocks) for stays in STAYS)
+
+    def along(places):
+        return [plain_score(rule_at(rules, *at), counts, law.parts, labels) for at in places]
+
+    assert i == np.argmax(along((k, 0, e) for k in range(last + 1)))
+    assert value == pytest.approx(max(along((i, k, e) for k in range(len(STAYS)))), rel=1e-10)
+    assert value == pytest.approx(max(along((i, j, k) for k in range(len(EMISSIONS)))), rel=1e-10)
+
+
+@pytest.mark.parametrize(("shares", "expected"), [
+    (np.full(40, 1 / 40), 1024),
+    (np.random.default_rng(0).dirichlet(np.ones(40)), 4),
+    (np.random.default_rng(1).dirichlet(np.full(40, 0.25)), 1),
+])  # fmt: skip
+def test_emission_follows_the_data(shares, expected):
+    """The parameter that drew the shares is found, up to a factor of two, from 4,000 arrivals."""
+    counts = Counts.zeros(40, 1)
+    law, reached = read_reward_law(counts), np.random.default_rng(2).multinomial(4_000, shares)
+    blocks = make_blocks(Links.of(counts), law.parts, np.zeros(40, np.int64), 1)
+    blocks = blocks._replace(into=np.array([4_000]))
+    rule, _ = best_rule(make_rules(law, reached), blocks)
+    assert expected / 2 <= rule.emission <= 2 * expected
 
 
 def test_staying_has_a_parameter_of_its_own():
@@ -105,7 +130,7 @@ def test_staying_has_a_parameter_of_its_own():
     moves[np.arange(7), 0, np.arange(7)] = 5  # the first action never leads anywhere
     moves[np.arange(7), 1, (np.arange(7) + 2) % 7] = 5
     out, into = moves.sum(axis=2), moves.sum(axis=(0, 1))
-    rule, _ = best_rule(make_rules(law), blocks._replace(moves=moves, out=out, into=into))
+    rule, _ = best_rule(make_rules(law, REACHED), blocks._replace(moves=moves, out=out, into=into))
     assert rule.stay >= 4 * rule.alpha
 
 

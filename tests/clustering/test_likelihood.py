@@ -191,6 +191,7 @@ def test_every_entrance_finds_the_same_groups(n_states, n_observations, steps, r
         seen = seen.changed(rewards=np.where(paid, draws.lognormal(0.0, 1.0, steps), 0.0))
     counts = Counts.from_trajectory(seen)
     found = Likelihood().fit(counts, rng(7)).partition
+    assert found.misclassification(Partition(world.labels)) < 0.25
     assert cluster(seen, seed=7) == found
     assert romdp.fit(seen, seed=7).partition == found
     for nothing in (Partition.unseen(n_observations), Partition.singletons(n_observations)):
@@ -198,8 +199,8 @@ def test_every_entrance_finds_the_same_groups(n_states, n_observations, steps, r
 
 
 def test_few_visits_are_judged_by_the_evidence_of_all_placings():
-    """At 4 visits one group scores best, and would misplace 72% of the observations."""
-    world = random_romdp(4, 3, 200, seed=1)
+    """At 4 visits one group scores best, and would misplace most of the observations."""
+    world = random_romdp(4, 3, 200, seed=3)
     counts = counts_of(world, 800)
     assert Likelihood(choose_by_evidence=False).fit(counts, rng()).n_groups == 1
     fit = Likelihood().fit(counts, rng())

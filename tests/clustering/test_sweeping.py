@@ -160,12 +160,13 @@ def test_hot_sweeps_draw_from_the_posterior():
 def test_cooling_is_a_sweep_per_temperature_and_the_best_rule_after_each(seed, kind):
     counts = walk(seed, rewards=kind)
     law, links = read_reward_law(counts), Links.of(counts)
-    rules, labels, rng = make_rules(law), random_labels(seed, 7, 3), np.random.default_rng(seed)
+    rules = make_rules(law, links.in_totals())
+    labels, rng = random_labels(seed, 7, 3), np.random.default_rng(seed)
     orders = np.array([rng.permutation(7) for _ in range(4)])
     draws, temperatures, scores = rng.random((4, 7)), np.array([9.0, 2.0, 1.0, 0.5]), np.empty(4)
     cooled, swept = (make_blocks(links, law.parts, labels.copy(), 3) for _ in range(2))
-    rule = rule_at(rules, 2, 1)
-    at = cool(links, law.parts, rules, (2, 1), cooled, orders, temperatures, draws, scores)
+    rule = rule_at(rules, 2, 1, 3)
+    at = cool(links, law.parts, rules, (2, 1, 3), cooled, orders, temperatures, draws, scores)
     for k in range(4):
         draw_sweep(links, law.parts, rule, swept, orders[k], temperatures[k], draws[k])
         rule, value = best_rule(rules, swept, rule)

@@ -4,10 +4,13 @@ A group s under action a leads to group t with some probability p[s, a, t]; t sh
 with some probability of y's own; (s, a) pays by some law. All of these are unknown and integrated
 out: Dirichlet(alpha) for moves (alpha is fitted to the data: small where moves are nearly
 certain; staying in s has a parameter of its own, which is larger in worlds where many actions
-change nothing), Dirichlet(1) for emission, and a Dirichlet law that is fitted to all rewards, or
+change nothing), Dirichlet(c) for emission (c is fitted, too: large where observations of a state
+are shown equally often; with a fixed c single observations, which have none to learn, would be a
+model of such a world that costs nothing), and a Dirichlet law that is fitted to all rewards, or
 normal-gamma, for rewards. With n[s, a, t] the transitions between groups, the log likelihood splits
 into one term per cell n[s, a, t], one per row (s, a), one per group (what it emits, and its place
-among the groupings) and one per (s, a) for rewards.
+among the groupings), one per (s, a) for rewards, and one per observation (how often it was shown),
+which depends on c alone.
 
 A grouping of Y observations into S groups has the prior probability
 S! prod(size!) / (Y! binom(Y - 1, S - 1)): every list of sizes is equally likely, and S! of them
@@ -38,7 +41,9 @@ class Rule(NamedTuple):
     stay: float  # and of staying
     table: NDArray[np.float64]  # the cell term of small counts
     stay_table: NDArray[np.float64]  # the same of cells (s, a, s)
-    gammas: NDArray[np.float64]  # log_gamma(n) of small n, from 1 on
+    emission: int  # Dirichlet parameter of emission, in quarters
+    emission_term: float  # the terms of all observations, which depend on that alone
+    gammas: NDArray[np.float64]  # log_gamma(n / 4) of small n, from 1 on
     reward_code: int
     reward_prior: NDArray[np.float64]
     reward_table: NDArray[np.float64]  # (n_levels + 1, N): of levels paid n times, of n rewards;
@@ -117,16 +122,22 @@ def row_terms(rule: Rule, n_groups: int, most: int) -> NDArray[np.float64]:
 
 
 @kernel
+def _quarters(gammas: NDArray[np.float64], n: int) -> float:
+    """Return log_gamma(n / 4), looked up if it is there."""
+    if n < gammas.size:
+        value: float = gammas[n]
+        return value
+    return log_gamma(0.25 * n)
+
+
+@kernel
 def group_term(rule: Rule, reached: int, size: int) -> float:
     """Return the term of one group's emission and size; 0 for an empty group."""
     if size == 0:
         return 0.0
-    gammas = rule.gammas
-    if reached + size < gammas.size and size + 1 < gammas.size:
-        value: float = gammas[size] - gammas[reached + size] + gammas[size + 1]
-        return value
-    chosen = log_gamma(size + 1.0)
-    return log_gamma(float(size)) - log_gamma(float(reached + size)) + chosen
+    mass = rule.emission * size
+    value = _quarters(rule.gammas, mass) - _quarters(rule.gammas, 4 * reached + mass)
+    return value + _quarters(rule.gammas, 4 * (size + 1))
 
 
 @kernel
@@ -215,8 +226,6 @@ def reward_term(
 @kernel
 def member_rise(rule: Rule, reached: int, more: int, size: int) -> float:
     """By how much the term of a group rises when one joins that was reached ``more`` times."""
-    if size > 0:
-        return math.log(size * (size + 1.0)) - log_rising(float(reached + size), more + 1.0)
     return group_term(rule, reached + more, size + 1) - group_term(rule, reached, size)
 
 

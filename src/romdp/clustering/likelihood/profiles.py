@@ -181,14 +181,16 @@ def join_rises(
     # calls would take most of it.
     moves, table, stayed, out = blocks.moves, rule.table, rule.stay_table, blocks.out
     reached, mass = profile.totals[REACHED], row_mass(rule, n_groups)
-    gammas = rule.gammas
+    gammas, weight = rule.gammas, rule.emission
     for c in range(groups.size):
-        size, before = blocks.size[groups[c]], blocks.into[groups[c]] + blocks.size[groups[c]]
-        after = before + reached + 1
-        if size > 0 and after + 1 < gammas.size:
-            rises[c] = gammas[size + 2] - gammas[size] - gammas[after] + gammas[before]
+        size, shown = blocks.size[groups[c]], blocks.into[groups[c]]
+        mass_before, before = weight * size, 4 * shown + weight * size
+        after = before + 4 * reached + weight
+        if size > 0 and max(after, 4 * size + 8) < gammas.size:
+            rises[c] = gammas[mass_before + weight] - gammas[mass_before]
+            rises[c] += gammas[before] - gammas[after] + gammas[4 * size + 8] - gammas[4 * size + 4]
         else:
-            rises[c] = member_rise(rule, before - size, reached, size)
+            rises[c] = member_rise(rule, shown, reached, size)
     for i in range(profile.totals[N_LEADS]):
         a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         more = profile.leads[a, t]

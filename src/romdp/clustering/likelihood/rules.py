@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from romdp.clustering.likelihood.blockmodel import (
     Blocks,
@@ -27,18 +28,27 @@ ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
 STAYS = (1.0, 4.0, 16.0, 64.0, 256.0)
 """What the parameter of staying may be, in alphas."""
 
+EMISSIONS = tuple(2**i for i in range(11))
+"""The Dirichlet parameters of emission that are tried, in quarters: from 1/4 up to 256."""
+
 _TABLE_SIZE = 4096  # counts below this are looked up
+_GAMMAS = 2**17  # quarters; emission adds up counts and parameters
 
 
-def make_rule(law: RewardLaw, alpha: float = 0.5, stays: float = 1.0) -> Rule:
+def make_rule(
+    law: RewardLaw, alpha: float = 0.5, stays: float = 1.0, emission: int = EMISSIONS[2]
+) -> Rule:
     """Build the rule for one value of alpha; the parameter of staying is ``stays`` times that."""
     stay = stays * alpha
-    return Rule(alpha, stay, _table(alpha), _table(stay), _gammas(), *_reward_part(law))
+    tables = _table(alpha), _table(stay), emission, 0.0, _gammas()
+    return Rule(alpha, stay, *tables, *_reward_part(law))
 
 
 @lru_cache(maxsize=1)
 def _gammas() -> NDArray[np.float64]:
-    return np.array([0.0, *(log_gamma(float(n)) for n in range(1, _TABLE_SIZE))])
+    table = np.zeros(_GAMMAS)
+    table[1:] = gammaln(0.25 * np.arange(1, _GAMMAS))
+    return table
 
 
 def _reward_part(law: RewardLaw) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
@@ -78,8 +88,9 @@ class Filled(NamedTuple):
     Terms that are the same under every rule of a search are added up once.
     """
 
-    n_groups: int  # that are not empty
-    same: float  # the terms of groups, rewards and the grouping itself
+    same: float  # the terms of rewards and the grouping itself
+    into: NDArray[np.int64]  # of groups that are not empty
+    size: NDArray[np.int64]
     cells: NDArray[np.int64]  # counts of cells between two groups
     stays: NDArray[np.int64]  # and from a group to itself
     rows: NDArray[np.int64]  # totals of rows
@@ -100,7 +111,6 @@ def list_filled(rule: Rule, blocks: Blocks) -> Filled:
     stays, rows = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     n_rows = 0
     for s in range(n_slots):
-        value += group_term(rule, blocks.into[s], blocks.size[s])
         for a in range(n_actions):
             value += reward_term(rule, blocks.pay[s, a], blocks.pay[s, a], 0)
             left = blocks.out[s, a]
@@ -121,17 +131,26 @@ def list_filled(rule: Rule, blocks: Blocks) -> Filled:
                     n_filled += 1
                     left -= n
                 t += 1
-    return Filled(n_groups, value, cells[:n_filled], stays, rows)
+    used = blocks.size > 0
+    return Filled(value, blocks.into[used], blocks.size[used], cells[:n_filled], stays, rows)
+
+
+@kernel
+def _emission_score(rule: Rule, filled: Filled) -> float:
+    value = rule.emission_term
+    for s in range(filled.size.size):
+        value += group_term(rule, filled.into[s], filled.size[s])
+    return value
 
 
 @kernel
 def _score_filled(rule: Rule, filled: Filled) -> float:
-    value = filled.same
+    value = filled.same + _emission_score(rule, filled)
     for n in filled.cells:
         value += cell_term(rule, n)
     for n in filled.stays:
         value += stay_term(rule, n)
-    mass = row_mass(rule, filled.n_groups)
+    mass = row_mass(rule, filled.size.size)
     base = log_gamma(mass)
     for total in filled.rows:
         value += base - log_gamma(total + mass)
@@ -145,23 +164,30 @@ def score(rule: Rule, blocks: Blocks) -> float:
 
 
 class Rules(NamedTuple):
-    """The rules that `best_rule` chooses from: by alpha, and by what staying has of it."""
+    """The rules that `best_rule` chooses from: by alpha, what staying has of it, and emission."""
 
     alphas: NDArray[np.float64]  # (n_alphas,)
     stays: NDArray[np.float64]  # (n_stays,): in alphas
     tables: NDArray[np.float64]  # (n_alphas, table size): of each `Rule`
     stay_tables: NDArray[np.float64]  # (n_alphas, n_stays, table size)
+    emissions: NDArray[np.int64]
+    emission_terms: NDArray[np.float64]
     gammas: NDArray[np.float64]
     reward_code: int
     reward_prior: NDArray[np.float64]
     reward_table: NDArray[np.float64]
 
 
-def make_rules(law: RewardLaw) -> Rules:
-    """Build all rules for one law of rewards."""
+def make_rules(law: RewardLaw, reached: NDArray[np.int64]) -> Rules:
+    """Build all rules for one law of rewards, given how often each observation was reached."""
     tables, stay_tables = _all_tables()
     alphas, stays, gammas = np.array(ALPHAS), np.array(STAYS), _gammas()
-    return Rules(alphas, stays, tables, stay_tables, gammas, *_reward_part(law))
+    times, how_many = np.unique(reached, return_counts=True)
+    weights = 0.25 * np.array(EMISSIONS)
+    terms = (gammaln(times + weights[:, None]) - gammaln(weights[:, None])) @ how_many
+    rewards = _reward_part(law)
+    emissions = np.array(EMISSIONS)
+    return Rules(alphas, stays, tables, stay_tables, emissions, terms, gammas, *rewards)
 
 
 @lru_cache(maxsize=1)
@@ -171,7 +197,7 @@ def _all_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 @kernel
-def rule_at(rules: Rules, i: int, j: int) -> Rule:
+def rule_at(rules: Rules, i: int, j: int, e: int) -> Rule:
     """Return one of the rules."""
     alpha = rules.alphas[i]
     return Rule(
@@ -179,6 +205,8 @@ def rule_at(rules: Rules, i: int, j: int) -> Rule:
         rules.stays[j] * alpha,
         rules.tables[i],
         rules.stay_tables[i, j],
+        rules.emissions[e],
+        rules.emission_terms[e],
         rules.gammas,
         rules.reward_code,
         rules.reward_prior,
@@ -186,9 +214,10 @@ def rule_at(rules: Rules, i: int, j: int) -> Rule:
     )
 
 
-def place_of(rule: Rule) -> tuple[int, int]:
+def place_of(rule: Rule) -> tuple[int, int, int]:
     """Return the indices of a rule among all."""
-    return ALPHAS.index(rule.alpha), STAYS.index(rule.stay / rule.alpha)
+    stays = STAYS.index(rule.stay / rule.alpha)
+    return ALPHAS.index(rule.alpha), stays, EMISSIONS.index(rule.emission)
 
 
 def best_rule(rules: Rules, blocks: Blocks, near: Rule | None = None) -> tuple[Rule, float]:
@@ -196,13 +225,15 @@ def best_rule(rules: Rules, blocks: Blocks, near: Rule | None = None) -> tuple[R
 
     The search begins at ``near``, the best rule of a similar grouping (see `climb_rules`).
     """
-    i, j, highest = climb_rules(rules, blocks, *((0, 0) if near is None else place_of(near)))
-    return rule_at(rules, i, j), highest
+    *at, highest = climb_rules(rules, blocks, *((0, 0) if near is None else place_of(near)[:2]))
+    return rule_at(rules, *at), highest
 
 
 @kernel
-def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int, float]:
+def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int, int, float]:
     """Go uphill from one rule, first in alpha and then in what staying has of it.
+
+    What the parameter of emission adds does not depend on these two, so that the best is chosen.
 
     Alpha stays at or above 1 / n_groups, the prior of Perks: below it, a state with many
     successors that is seen rarely would look better cut into pieces. The score has one maximum
@@ -212,15 +243,20 @@ def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int,
     while last + 1 < rules.alphas.size and rules.alphas[last + 1] * blocks.size.size >= 1.0:
         last += 1
     i = min(i, last)
-    filled = list_filled(rule_at(rules, i, j), blocks)
-    highest = _score_filled(rule_at(rules, i, j), filled)
+    filled = list_filled(rule_at(rules, i, j, 0), blocks)
+    best, highest = 0, -np.inf
+    for e in range(rules.emissions.size):
+        value = _emission_score(rule_at(rules, i, j, e), filled)
+        if value > highest:
+            best, highest = e, value
+    highest = _score_filled(rule_at(rules, i, j, best), filled)
     for axis in range(2):
         end = last if axis == 0 else rules.stays.size - 1
         for step in (1, -1):
             while 0 <= (i if axis == 0 else j) + step <= end:
                 next_i, next_j = (i + step, j) if axis == 0 else (i, j + step)
-                value = _score_filled(rule_at(rules, next_i, next_j), filled)
+                value = _score_filled(rule_at(rules, next_i, next_j, best), filled)
                 if value <= highest:
                     break
                 i, j, highest = next_i, next_j, value
-    return i, j, highest
+    return i, j, best, highest

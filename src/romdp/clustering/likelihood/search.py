@@ -117,7 +117,7 @@ class Search:
         self.degree = links.in_totals() + links.out_totals()
         self.seen = np.flatnonzero((self.degree > 0) | law.parts.any(axis=(1, 2)))
         self._doubt = _CLEAR + _CLEAR_SHARE * self.degree[self.seen]
-        self.rules = make_rules(law)
+        self.rules = make_rules(law, links.in_totals())
         self.curve: dict[int, float] = {}
 
     def core(self) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_mass, row_terms
+from romdp.clustering.likelihood.blockmodel import Blocks, Rule, member_rise, row_mass, row_terms
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.profiles import (
     N_COMES,
@@ -39,8 +39,8 @@ class Laws(NamedTuple):
     toward: NDArray[np.float32]  # (S, A, S): log p[s, a, t]; rough, to be read faster
     back: NDArray[np.float32]  # (A, S, S): the same, [a, t, s]
     inner: NDArray[np.float64]  # (A, S): log p[s, a, s]
-    size: NDArray[np.float64]  # (S,): log of the members, one joining
-    shown: NDArray[np.float64]  # (S,): log of how often the group is reached, with its members
+    size: NDArray[np.float64]  # (S,): what one more member that is never reached adds
+    shown: NDArray[np.float64]  # (S,): and what it loses each time that it is reached
     pay: NDArray[np.float64]  # (A, n_parts, S): log likelihood of each reward part
     rows: NDArray[np.float64]  # `row_terms`, which are exact
 
@@ -59,11 +59,13 @@ def estimate_laws(rule: Rule, blocks: Blocks, n_visits: int) -> Laws:
         np.empty((n_slots, n_actions, n_slots), np.float32),
         np.empty((n_actions, n_slots, n_slots), np.float32),
         np.empty((n_actions, n_slots)),
-        np.log(blocks.size + 1.0),
-        np.log(blocks.into + blocks.size + 1.0),
+        np.empty(n_slots),
+        np.log(blocks.into[:n_slots] + 0.25 * rule.emission * (blocks.size[:n_slots] + 1.0)),
         np.zeros((n_actions, blocks.pay.shape[2], n_slots)),
         row_terms(rule, blocks.size.size, 2 * blocks.out.max()),
     )
+    for s in range(n_slots):
+        laws.size[s] = member_rise(rule, blocks.into[s], 0, blocks.size[s])
     base = np.log(blocks.out + row_mass(rule, n_slots))
     unlikely = math.log(rule.alpha)
     for a in range(n_actions):
@@ -314,24 +316,24 @@ def cool(
     links: Links,
     parts: NDArray[np.float64],
     rules: Rules,
-    at: tuple[int, int],
+    at: tuple[int, int, int],
     blocks: Blocks,
     orders: NDArray[np.int64],
     temperatures: NDArray[np.float64],
     draws: NDArray[np.float64],
     scores: NDArray[np.float64],
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Draw one sweep per temperature, and choose the rule again after each.
 
     Rows of ``orders`` and ``draws`` belong to the temperatures, and so do the ``scores``, which
     are filled in. Returns the place of the last rule; ``at`` is that of the first.
     """
-    i, j = at
+    i, j, e = at
     for k in range(temperatures.size):
-        rule = rule_at(rules, i, j)
+        rule = rule_at(rules, i, j, e)
         draw_sweep(links, parts, rule, blocks, orders[k], temperatures[k], draws[k])
-        i, j, scores[k] = climb_rules(rules, blocks, i, j)
-    return i, j
+        i, j, e, scores[k] = climb_rules(rules, blocks, i, j)
+    return i, j, e
 
 
 @kernel
