@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from romdp.clustering.clusterer import Evidence
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
-from romdp.clustering.likelihood.search import MOST_GROUPS, Grouping, Search
+from romdp.clustering.likelihood.search import MOST_GROUPS, ROUNDS, Grouping, Search
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, freeze, whole_number
 from romdp.data.counts import Counts
@@ -220,9 +220,7 @@ class Likelihood:
         sizes = [_FEW, _MANY]
         if self.n_states is not None:
             sizes = [self.n_states, max(_FEWEST, 3 * self.n_states)]
-        best = self._spectral_starts(search, sizes)
-        chosen = _or_alone(best, self._alone(search))
-        best = best if chosen is best else search.polish(chosen)
+        best = self._or_alone(search, self._spectral_starts(search, sizes))
         if self.n_states is not None:
             best = self._annealed_starts(search, best)
         return self._choose_by_evidence(search, best)
@@ -235,16 +233,8 @@ class Likelihood:
         comes out.
         """
         kept = search.climb(search.warm(known))
-        alone = self._alone(search)
-        if search.is_short(kept):
-            chosen = _or_alone(kept, alone)
-            best = search.polish(chosen, _FEW_ROUNDS)
-            if chosen is kept and alone is not None:
-                best = _better(best, search.polish(alone, _FEW_ROUNDS))
-        else:
-            improved = search.polish(kept)
-            chosen = _or_alone(improved, alone)
-            best = improved if chosen is improved else search.polish(chosen)
+        rounds = _FEW_ROUNDS if search.is_short(kept) else ROUNDS
+        best = self._or_alone(search, search.polish(kept, rounds), rounds)
         if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
             best = _better(best, self._spectral_starts(search, [size]))
@@ -282,14 +272,20 @@ class Likelihood:
         assert best is not None
         return best
 
-    def _alone(self, search: Search) -> Grouping | None:
-        """Make a group for each observation, as a place to merge from, if there are few enough.
+    def _or_alone(self, search: Search, best: Grouping, rounds: int = ROUNDS) -> Grouping:
+        """Merge from a group for each observation, too, if there are few enough.
 
         Groups that mix states can be a trap: seen from there, no single split is worth its price.
+        Where there is time for more rounds this is tried only where moves are certain and it
+        scores higher before anything is merged.
         """
         if self.n_states is not None or len(search.seen) > _MOST_ALONE:
-            return None
-        return search.warm(np.arange(search.links.n_observations))
+            return best
+        alone = search.warm(np.arange(search.links.n_observations))
+        certain = alone.rule.alpha * alone.n_groups < _CERTAIN
+        if rounds == ROUNDS and not (certain and alone.score > best.score):
+            return best
+        return _better(best, search.polish(alone, rounds))
 
     def _choose_by_evidence(
         self, search: Search, best: Grouping, kept: Grouping | None = None
@@ -396,13 +392,6 @@ class _Found:
 
 def _better(first: Grouping, second: Grouping) -> Grouping:
     return second if second.score > first.score else first
-
-
-def _or_alone(best: Grouping, alone: Grouping | None) -> Grouping:
-    """Choose a group for each observation where moves are certain and it is better."""
-    if alone is None or alone.score <= best.score:
-        return best
-    return alone if alone.rule.alpha * alone.n_groups < _CERTAIN else best
 
 
 def _with_end(counts: Counts) -> Counts:

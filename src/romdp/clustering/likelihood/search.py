@@ -39,7 +39,8 @@ _SLACK = 30.0  # merging goes on until the score is this far below its best, to 
 _CORE, _CORE_DEGREE = 4000, 300  # observations that the groups are found from, and their degree
 _EMBEDDED = 4000  # observations that a spectral start embeds; the others are placed by score
 _MOST_DIMENSIONS = 40
-_ROUNDS = 50  # of splitting; each adds groups, or is the last
+ROUNDS = 50
+"""Rounds of splitting at most; each adds groups, or is the last."""
 MOST_GROUPS = 1024
 """The search never looks at more groups: their counts take memory in the square of the number."""
 
@@ -370,7 +371,7 @@ class Search:
                 best = blocks
         return start if np.isneginf(rises).all() else self._scored(best, rule)
 
-    def polish(self, start: Grouping, most_rounds: int = _ROUNDS) -> Grouping:
+    def polish(self, start: Grouping, most_rounds: int = ROUNDS) -> Grouping:
         """Merge, climb and split until the score no longer rises, or so many times."""
         merged = self.merge(start)
         many = merged.n_groups > LARGE or self.is_short(merged)
