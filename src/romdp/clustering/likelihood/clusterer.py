@@ -41,8 +41,9 @@ _HELD_OUT = 0.2  # of the transitions, to see whether rewards mislead
 _MOST_ALONE = 600  # observations up to which each may be a group of its own,
 _CERTAIN = 4.0  # if the weight of all moves in the prior of a pair is below this
 _FEW_ROUNDS = 2  # of splitting where a large grouping is improved; the next time goes on
-_STARTS = 20  # annealed starts where the number of groups is given,
-_CHEAP = 5_000  # while observations times groups do not exceed this
+_STARTS = 20  # annealed starts at most,
+_CHEAP = 20_000  # as many as observations times groups go into this, if X is given,
+_CHEAPER = 1_000  # or into this, where most searches end well without them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -221,9 +222,7 @@ class Likelihood:
         if self.n_states is not None:
             sizes = [self.n_states, max(_FEWEST, 3 * self.n_states)]
         best = self._or_alone(search, self._spectral_starts(search, sizes))
-        if self.n_states is not None:
-            best = self._annealed_starts(search, best)
-        return self._choose_by_evidence(search, best)
+        return self._choose_by_evidence(search, self._annealed_starts(search, best))
 
     def _improve(self, search: Search, known: NDArray[np.int64]) -> Grouping:
         """Improve the grouping so far, and compare it with what a search from the beginning finds.
@@ -350,12 +349,15 @@ class Likelihood:
     def _annealed_starts(self, search: Search, best: Grouping) -> Grouping:
         """Try annealed starts, in turn from the best and at random: climbs may end too low.
 
-        They matter where the number of groups is given and observations were seen a few times.
+        The fewer observations and groups there are, the more starts are worth their time.
         """
-        size = best.n_groups
-        found = best
-        for number in range(_STARTS if len(search.seen) * size <= _CHEAP else 0):
-            start = search.random(size) if number % 2 else best
+        found, known = best, self.n_states is not None
+        effort = (_CHEAP if known else _CHEAPER) // (len(search.seen) * best.n_groups)
+        for number in range(min(_STARTS, effort)):
+            size = best.n_groups
+            if not known:  # that may be one too many or too few
+                size = min(max(2, size + number % 3 - 1), len(search.seen))
+            start = best if number % 2 == 0 and size == best.n_groups else search.random(size)
             found = _better(found, search.anneal(start))
         return found if found is best else _better(found, search.polish(found))
 
