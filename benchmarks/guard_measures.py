@@ -253,6 +253,49 @@ def _mean_return(env: gymnasium.Env, steps: int, seed: int) -> float:
 # Vectors
 
 
+class Corridor(gymnasium.Env):
+    """A cue, then a corridor without any sign; at its end the action that the cue named pays 1."""
+
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int) -> None:
+        self._length, self._age, self._cue = length, 0, 0
+
+    def reset(self, *, seed=None, options=None):
+        """Show another cue."""
+        super().reset(seed=seed)
+        self._age, self._cue = 0, int(self.np_random.integers(2))
+        return self._cue, {}
+
+    def step(self, action):
+        """Go on, or choose at the junction."""
+        self._age += 1
+        over = self._age == self._length + 2
+        return 2, float(over and action == self._cue), over, False, {}
+
+
+def cue(length: int) -> Measure:
+    """Return what an episode of the last fifth of 25,000 steps pays in a corridor."""
+
+    def measure(seed: int) -> float:
+        run = romdp.play(romdp.LCPSRL(memory="auto"), Corridor(length), 25_000, seed=seed)
+        return float(run.returns["return"][-len(run.returns) // 5 :].mean())
+
+    return measure
+
+
+def memory_for_nothing(seed: int) -> tuple[float, float]:
+    """Return what the slippery lake pays with ``memory="auto"`` and without."""
+    agents = romdp.LCPSRL(memory="auto"), romdp.LCPSRL()
+    lakes = [gymnasium.make("FrozenLake-v1") for _ in agents]
+    mine, other = (
+        float(romdp.play(agent, lake, 5_000, seed=seed).returns["return"].mean())
+        for agent, lake in zip(agents, lakes, strict=True)
+    )
+    return mine, other
+
+
 def digits(name: str) -> Measure:
     """Share of unseen pictures of digits that are placed right."""
     return lambda seed: vectors.digits_row(name, seed)

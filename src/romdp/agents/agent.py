@@ -27,6 +27,7 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.data.trajectory import Trajectory
+from romdp.encoding.memory import check_memory
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Plan
 from romdp.planning.means import mean_plan
@@ -68,6 +69,10 @@ class Agent:
         of the groups, and the grouping may only get coarser.
     name
         What tables and figures call it.
+    memory
+        How far its states look back in environments and loops where the last observation does not
+        tell what follows: 0 not at all, k steps, or ``"auto"``, as far as held-out steps are better
+        predicted. Observations of a `ROMDP` tell all, so there it is not looked at.
     """
 
     clusterer: Clusterer = field(default_factory=Singletons)
@@ -75,8 +80,10 @@ class Agent:
     stopping: Stopping = field(default_factory=Doubling)
     counting: Literal["pooled", "paper"] = "pooled"
     name: str = "agent"
+    memory: int | str = 0
 
     def __post_init__(self) -> None:
+        check_memory(self.memory)
         choice(self.counting, "counting", ("pooled", "paper"))
 
     def on_states(self) -> "Agent":

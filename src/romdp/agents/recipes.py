@@ -232,6 +232,7 @@ def LCPSRL(  # noqa: N802 - the name of an agent
     n_states: int | None = None,
     growth: float = 1.25,
     objective: ObjectiveLike | None = None,
+    memory: int | str = 0,
 ) -> Agent:
     """Posterior sampling on groups found by likelihood: ours, and the one to begin with.
 
@@ -244,12 +245,15 @@ def LCPSRL(  # noqa: N802 - the name of an agent
         The prior; see `Posterior`.
     n_states, growth, objective
         As for `LCUCRL`.
+    memory
+        How far states look back, in an environment or a loop of yours: 0 not at all, k steps, or
+        ``"auto"``; see `Agent`.
     """
     clusterer = Spaced(
         Likelihood(n_states=n_states), growth, math.sqrt(growth), or_states=n_states is None
     )
     planner = Posterior(prior, rewards, objective)
-    return Agent(clusterer, planner, Doubling.frequent(), name="lc-psrl")
+    return Agent(clusterer, planner, Doubling.frequent(), name="lc-psrl", memory=memory)
 
 
 def TwoPhase(  # noqa: N802 - the name of an agent

@@ -29,6 +29,8 @@ _MOST_KEPT = 48  # observations of which it is asked whether it helps to remembe
 _HALF = 0.5  # the Dirichlet parameter of that question, and of an outcome that was never seen
 _ASKED = 3  # of which it is tried whether held-out steps are predicted better
 _CLEAR = 2.0  # standard errors
+_SURE = 3.0  # the same before anything is remembered at all: agents ask that a dozen times
+_ROUNDING = 1e-3  # nats: laws that are smoothed in different states differ that much
 _HELD = 5  # every fifth part of a log is held out,
 _STRETCH = 50  # of so many steps where episodes are fewer than
 _FEWEST_EPISODES = 25
@@ -262,14 +264,16 @@ class _Judge:
         return gain > _CLEAR * error
 
     def choose(self, tried: list[_Found], n_states: int | None) -> _Found:
-        """Return the one that predicts best, or one of fewer states that is not clearly worse.
+        """Return the one that predicts best, or one of fewer states within a standard error of it.
 
         If the number of states is given, none with more is taken as long as there is another.
         """
         few = [each for each in tried if n_states is None or each.machine.n_states <= n_states]
         best = max(few or tried, key=self.score)
-        rivals = [best] if n_states is not None else tried
-        rivals = [each for each in rivals if each is best or not self.is_better(best, each)]
+        rivals = [best]
+        for each in few if n_states is None else ():
+            worse, error = self.compare(best, each)
+            rivals += [each] * (worse < error)
         return min(rivals, key=lambda found: found.machine.n_states)
 
 
@@ -296,8 +300,9 @@ def learn_memory(
     Returns
     -------
     Memory or None
-        Its ``gain`` and ``curve`` are measured on every fifth episode, or stretch of steps, after
-        learning from the others; then it learned from all of them. None if there is no limit and
+        It was learned from four fifths of the episodes, or of stretches of steps, and its ``gain``
+        and ``curve`` are measured on the others; then what follows its states was counted in all.
+        None if there is no limit and
         no memory predicts them clearly better than single observations and groups of them do.
     """
     longest = int(seen.lengths.max()) - 1
@@ -320,17 +325,13 @@ def learn_memory(
         tried += _path(_Log.of(seen, judge.used, letters), judge, memory, n_states)
     best = judge.choose([each for each in tried if memory is None or each.remembers], n_states)
     plain = judge.choose([each for each in tried if not each.remembers], n_states)
-    if memory is None and not (best.remembers and judge.is_better(best, plain)):
-        return None
     gain, error = judge.compare(best, plain)
+    if memory is None and not (best.remembers and gain > _SURE * error + _ROUNDING):
+        return None
     curve = np.array(sorted((each.machine.n_states, judge.score(each)) for each in tried))
     curve = curve[np.append(True, np.diff(np.maximum.accumulate(curve[:, 1])) > 0)]
-    everything = _Log.of(seen, np.ones_like(judge.used), best.recipe.letters)
-    recipe = best.recipe
-    machine = everything.machine(recipe.states(everything))
-    while n_states is not None and machine.n_states > n_states:
-        recipe = replace(recipe, price=max(1.0, 1.5 * recipe.price))
-        machine = everything.machine(recipe.states(everything))
+    log = _Log.of(seen, np.ones_like(judge.used), best.recipe.letters)
+    machine = log.machine(best.machine.run_over(seen))
     return replace(machine, gain=gain, error=error, curve=curve)
 
 

@@ -229,6 +229,17 @@ class Memory:
         """Return the state at each step of a trajectory."""
         return self.run(seen.observations, seen.actions, _begins(seen))
 
+    def over(self, seen: Trajectory) -> Trajectory:
+        """Return the same steps with the state after each in place of what was seen."""
+        states, final = self.run_over(seen), seen.final_observations.copy()
+        last = seen.starts + seen.lengths - 1
+        for i in np.flatnonzero(final >= 0).tolist():
+            at = last[i]
+            final[i] = self.step(int(states[at]), int(seen.actions[at]), int(final[i]))
+        return seen.changed(
+            observations=states, final_observations=final, n_observations=self.n_states
+        )
+
     @cached_property
     def _spread(self) -> Floats:
         """How often each letter follows, and the end, whatever the state."""

@@ -291,6 +291,13 @@ def encoder_from(content: Any, what: str) -> Any:
             from romdp.encoding.vector_codes import VectorCodes
 
             return VectorCodes(space_from(space))
+        case {"remembered": inner, "memory": limit} if what == "observation":
+            from romdp.encoding.remembered import RememberedCodes
+
+            return RememberedCodes(
+                encoder_from(inner, what),
+                None if limit is None else whole_number(limit, "memory", 1),
+            )
     raise InvalidInputError(f"this is no encoder of an {what}: {str(content)[:60]}")
 
 

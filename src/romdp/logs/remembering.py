@@ -109,16 +109,8 @@ class StateMemory:
 
     def remembered(self, rows: LogRows) -> LogRows:
         """Return rows with the state after each of them in place of what was seen."""
-        seen = self.numbered(rows)
-        states = self.machine.run_over(seen)
-        final = seen.final_observations.copy()
-        last = seen.starts + seen.lengths - 1
-        for i in np.flatnonzero(final >= 0).tolist():
-            at = last[i]
-            final[i] = self.machine.step(int(states[at]), int(seen.actions[at]), int(final[i]))
-        known = rows.seen.changed(
-            observations=states, final_observations=final, n_observations=self.machine.n_states
-        )
+        found = self.machine.over(self.numbered(rows))
+        known = found.changed(n_actions=rows.seen.n_actions, actions=rows.seen.actions)
         return replace(rows, seen=known, observation_names=self.histories, memory=self)
 
 

@@ -17,13 +17,16 @@ from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import flag, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, UNKNOWN
+from romdp.encoding.memory import check_memory
 from romdp.encoding.observations import ObservationEncoder, actions_for, encoder_for, encoder_from
+from romdp.encoding.remembered import RememberedCodes
 from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.agent_files import agent_from, agent_to_dict
 from romdp.playing.episodes import Episodes, Novelty
 from romdp.playing.learned import Learned, learned_by
 from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
 from romdp.playing.policy import Policy
+from romdp.playing.remembering import RememberingEncoder
 from romdp.playing.rewards import range_for, unit_reward, zero_reward
 from romdp.playing.vector_encoder import VectorEncoder
 
@@ -73,6 +76,8 @@ class _Stream:
         The number of the last step in the memory, -1 if there is none in this episode.
     version
         The version of the codes that ``code`` is one of.
+    before
+        The code before and what was done there, if codes look back; -1 at an episode's start.
     """
 
     number: int
@@ -82,6 +87,7 @@ class _Stream:
     begins: bool = True
     kept: int = -1
     version: int = 0
+    before: tuple[int, int] = (_NONE, _NONE)
 
     @property
     def waits(self) -> bool:
@@ -168,10 +174,13 @@ class Online:
 
     def _set_encoder(self, encoder: ObservationEncoder) -> None:
         """Use an encoder; one that learns needs what was seen."""
-        self._encoder = (
-            VectorEncoder(encoder.space) if isinstance(encoder, VectorCodes) else encoder
-        )
-        self._learned = self._encoder if isinstance(self._encoder, VectorEncoder) else None
+        encoder = encoder.inner if isinstance(encoder, RememberedCodes) else encoder
+        inner = VectorEncoder(encoder.space) if isinstance(encoder, VectorCodes) else encoder
+        memory = check_memory(getattr(self._agent, "memory", 0))
+        self._encoder = inner if memory == 0 else RememberingEncoder(inner, memory)
+        self._learned = None
+        if isinstance(self._encoder, VectorEncoder | RememberingEncoder):
+            self._learned = self._encoder
         self._memory: Memory | None = None
         if self._learned is not None:
             self._memory = Memory(self._learned.n_features, self._learned.dtype)
@@ -251,9 +260,9 @@ class Online:
                 place.kept = self._memory.see(seen, place.number, age, before)
             else:  # asked again
                 self._memory.vectors[self._memory.row(place.kept)] = seen
-            self._reconsider()
+            self._reconsider(place)
         place.seen, place.version = seen if self._learned is not None else None, self._version
-        place.code = self._encoder.code(seen, age)
+        place.code = self._code(seen, age, place.before)
         if place.code == UNKNOWN:
             return not self._state.epoch
         if place.begins:
@@ -278,15 +287,44 @@ class Online:
             place.action = self._state.action(place.code, age)
         return self._actions.decode(place.action)
 
-    def _reconsider(self) -> None:
-        """Change codes if it is time, and count all that is kept again."""
+    def _code(self, seen: Any, age: int, before: tuple[int, int]) -> int:
+        """Return the code of what was read, after what came before if codes look back."""
+        if isinstance(self._encoder, RememberingEncoder):
+            return self._encoder.code(seen, age, before)
+        return self._encoder.code(seen, age)
+
+    def _reconsider(self, present: _Stream) -> None:
+        """Change codes if it is time, and count all that is kept again.
+
+        ``present`` is the stream that meets something now.
+        """
         encoder, memory, n_actions = self._learned, self._memory, self._actions.size
         if encoder is None or memory is None:
             return
-        if encoder.reconsider(memory, self._state.step, n_actions, self._seed):
+        step = self._state.step, n_actions, self._seed
+        if isinstance(encoder, RememberingEncoder):
+            changed = encoder.reconsider(memory, *step, self._state.partition)
+        else:
+            changed = encoder.reconsider(memory, *step)
+        if changed:
             self._version += 1
             self._state.agent = _suited(self._plain, encoder)
             self._state.recount(encoder.recode(memory, n_actions))
+            self._look_back(present)
+
+    def _look_back(self, present: _Stream | None = None) -> None:
+        """Find the codes before those where streams stand, after codes have changed."""
+        encoder, memory = self._encoder, self._memory
+        if not isinstance(encoder, RememberingEncoder) or memory is None:
+            return
+        for place in self._streams.values():
+            number = place.kept
+            if place.waits or place is present:
+                row = memory.row(number)
+                number = int(memory.before[row]) if row >= 0 else _NONE
+            elif place.begins:
+                number = _NONE
+            place.before = encoder.before(memory, number)
 
     def observe(
         self,
@@ -349,7 +387,7 @@ class Online:
             )
         _, age = self._episodes.under_way(stream)
         if place.version != self._version:
-            place.code = self._encoder.code(place.seen, age)
+            place.code = self._code(place.seen, age, place.before)
         if self._memory is not None:
             over = ENDED if ended else CUT if cut else GOES_ON
             self._memory.finish(place.kept, taken, unit, over)
@@ -360,12 +398,14 @@ class Online:
                 self._learned.join(place.seen)
             target = END if ended else UNKNOWN
             if not (ended or cut):
-                target = self._encoder.code(following, age + 1)
+                target = self._code(following, age + 1, (place.code, taken))
             self._state.learn(place.code, taken, unit, target)
         over = ended or cut
         self._paid = min(self._paid[0], unit), max(self._paid[1], unit)
         self._episodes.count(float(reward), self._state.step, over, stream)
         self._novelty.look(self._state, self._encoder)
+        if isinstance(self._encoder, RememberingEncoder):
+            place.before = (_NONE, _NONE) if over else (place.code, taken)
         place.action, place.begins = _NONE, over
 
     def reset(self, observation: Any = None, *, stream: str | int | None = None) -> None:
@@ -379,7 +419,7 @@ class Online:
             if observation is not None:
                 self._encoder.read(observation)
             self._streams[stream] = place
-            place.action, place.begins = _NONE, True
+            place.action, place.begins, place.before = _NONE, True, (_NONE, _NONE)
             self._episodes.begin(stream)
 
     def _stream(self, name: str | int | None) -> _Stream:
@@ -494,6 +534,9 @@ class Online:
                 stored.refuse("what a stream has chosen belongs to no observation")
             self._streams[name] = stream
             self._episodes.begin(name, totals[i], lengths[i])
+        if isinstance(self._encoder, RememberingEncoder) and self._memory is not None:
+            self._encoder.recode(self._memory, self._actions.size)
+            self._look_back()
 
     def _limits(self) -> NDArray[np.int64]:
         """Return what the columns of the places must be below."""
@@ -509,7 +552,7 @@ class Online:
 
 def _suited(agent: Any, encoder: ObservationEncoder) -> Any:
     """Return the agent as it is where codes may be states already."""
-    told = isinstance(encoder, VectorEncoder) and encoder.tells_states
+    told = isinstance(encoder, VectorEncoder | RememberingEncoder) and encoder.tells_states
     return agent.on_states() if told and isinstance(agent, Agent) else agent
 
 

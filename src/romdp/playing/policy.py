@@ -45,6 +45,8 @@ class Policy:
     not known, with the action that is best most often. Under an episodic objective with a horizon,
     and where vectors do not show the step of the episode although it matters, what is best depends
     on that step as well: ``policy.act(observation, step)``. `depends_on_step` says whether it does.
+    If states look back (`looks_back`), `act` takes observations one after the other, and `reset`
+    begins an episode.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class Policy:
     objective: str
     observations: ObservationEncoder = field(repr=False)
     actions: Numbering | Numbers = field(repr=False)
+    _before: list[int] = field(default_factory=lambda: [-1, -1], repr=False, compare=False)
 
     @property
     def n_states(self) -> int:
@@ -122,13 +125,38 @@ class Policy:
             last step, the action of the last one is returned), or where codes depend on it. One
             number, or one for each observation.
         """
-        numbers, single = self._numbers(observations, step)
+        if self.looks_back:
+            codes, single, ages = self._inner(observations, step)
+            pairs = zip(codes.tolist(), ages.tolist(), strict=True)
+            numbers = np.array([self._go_on(self._before, *pair) for pair in pairs], np.int64)
+        else:
+            numbers, single = self._numbers(observations, step)
         return self.actions.decode(int(numbers[0]) if single else numbers)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether what is best depends on what was seen and done before."""
+        return getattr(self.observations, "machine", None) is not None
+
+    def _inner(self, observations: Any, step: Any) -> tuple[Ints, bool, Ints]:
+        """Return codes that do not look back, whether it is a single one, and steps."""
+        encoder: Any = self.observations
+        codes, single = encoder.inner.find_all(observations, step)
+        return codes, single, np.broadcast_to(np.asarray(step), codes.shape)
+
+    def _go_on(self, before: Any, code: int, step: int) -> int:
+        """Return the number of the action after a state and an action, which become the next."""
+        encoder: Any = self.observations
+        state = encoder.step(code, (int(before[0]), int(before[1])))
+        number = int(self._choices[min(step, len(self.plan) - 1), self.labels[state]])
+        before[:2] = state, number
+        return number
 
     def state(self, observations: Any, step: Any = 0) -> Any:
         """Return the hidden state of an observation, or of each of a batch; -1 where none is known.
 
-        The arguments are as for `act`.
+        The arguments are as for `act`. If states look back, a batch is a sequence from the start of
+        an episode.
         """
         states, single, _ = self._states(observations, step)
         return int(states[0]) if single else states
@@ -148,12 +176,15 @@ class Policy:
             One, or a batch: one of each of several environments.
         state
             What the last call returned; None at first. It is the step of each episode where
-            `depends_on_step`, else None.
+            `depends_on_step`; a row of state before, action and step where it `looks_back`; else
+            None.
         episode_start
             Which of them begin an episode.
         deterministic
             Ignored: the same observation always has the same action.
         """
+        if self.looks_back:
+            return self._predict_after(observation, state, episode_start)
         if not self.depends_on_step:
             return self.act(observation), None
         begun = [0] if state is None else np.atleast_1d(state)
@@ -165,7 +196,21 @@ class Policy:
         return self.actions.decode(int(numbers[0]) if single else numbers), steps
 
     def reset(self) -> None:
-        """Begin an episode. Nothing is remembered from one call to the next, so nothing happens."""
+        """Begin an episode: forget what `act` was asked before, if states look back at all."""
+        self._before[:] = -1, -1
+
+    def _predict_after(self, observation: Any, state: Any, begins: Any) -> tuple[Any, Ints]:
+        """Do what `predict` does where states look back."""
+        ages = np.zeros(1, np.int64) if state is None else np.asarray(state)[:, 2]
+        codes, single, _ = self._inner(observation, int(ages[0]) if len(ages) == 1 else ages)
+        fresh = np.tile([-1, -1, 0], (len(codes), 1))
+        rows = fresh if state is None else np.array(np.broadcast_to(state, fresh.shape))
+        if begins is not None:
+            rows[np.broadcast_to(np.asarray(begins, np.bool_), len(rows))] = fresh[0]
+        pairs = zip(rows, codes.tolist(), strict=True)
+        numbers = np.array([self._go_on(row, code, int(row[2])) for row, code in pairs], np.int64)
+        rows[:, 2] += 1
+        return self.actions.decode(int(numbers[0]) if single else numbers), rows
 
     def probabilities(self, observations: Any, step: Any = 0) -> Floats:
         """Return the probability of each action, by its number: one of them has it all."""
