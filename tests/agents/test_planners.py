@@ -11,6 +11,7 @@ from romdp.agents.planners import Optimism, Posterior
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.data.counts import Counts
 from romdp.planning import Plan, value_iteration
+from romdp.planning.means import mean_plan
 
 Z = 5.5  # standard errors: chance of a false alarm below 4e-8 a comparison, 1e-5 in all
 VISITS = np.array([[4, 0], [9, 2]])
@@ -186,3 +187,29 @@ def test_priors_that_make_no_sense_are_refused():
         Posterior(prior=0)
     with pytest.raises(UnknownNameError, match="did you mean 'beta'"):
         Posterior(rewards="bet")
+
+
+@pytest.mark.parametrize("power", [-332, -40, 7, 332])
+def test_the_unit_of_rewards_changes_no_choice(power):
+    """Powers of two, from about 10^-100 to 10^100, are exact: all that is planned is the same."""
+    rng, unit = np.random.default_rng(0), 2.0**power
+    moves = rng.poisson(0.4, (30, 3, 31))
+    visits, means = moves.sum(axis=2), rng.choice([-1.0, 0.0, 20.0], (30, 3))
+    noise = rng.choice([0.0, 0.5], (30, 3)) * (visits > 0)
+
+    def plan(unit, objective):
+        squares = visits * means**2 + noise
+        counts = Counts(
+            *(visits, moves[..., :-1], unit * visits * means, unit * unit * squares),
+            ends=moves[..., -1],
+        )
+        planner = Posterior(objective=objective)
+        rewards, weights = planner.mean_rewards(counts), planner.prior_weights(counts)
+        known = mean_plan(counts, planner.objective, rewards=rewards, weights=weights)
+        return planner.plan(counts, 500, np.random.default_rng(1)), known
+
+    for objective in ("episodic", 0.9):
+        for mine, other in zip(plan(unit, objective), plan(1.0, objective), strict=True):
+            np.testing.assert_array_equal(mine.policy, other.policy)
+        drawn, other = plan(unit, objective)[0], plan(1.0, objective)[0]
+        np.testing.assert_array_equal(drawn.values, unit * other.values)

@@ -1,6 +1,6 @@
 """What to do, given the counts on the groups? Optimism, or a draw from the posterior."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Literal, Protocol
 
@@ -156,6 +156,14 @@ class Posterior:
         goal = goal_of(self)
         precision = min(0.01, precision_at(t, goal))
         prior = RewardPrior.learn(counts, goal.zero_reward) if self.rewards is None else None
+        unit = 1.0 if prior is None else counts.reward_unit
+        if unit != 1.0:
+            zero = goal.zero_reward / unit
+            scaled = replace(self, objective=replace(goal, zero_reward=zero))
+            begin = None if start is None else start / unit
+            plan = scaled.plan(counts.in_units(unit), t, rng, begin, n_observations)
+            more = {name: unit * getattr(plan, name) for name in ("gain", "span", "values", "gap")}
+            return replace(plan, **more)
         promises = not goal.is_average and goal.horizon is None
         promises = promises and self.prior is None and prior is not None
         belief = self._believe(counts.sparse() if promises else counts, prior)
@@ -192,7 +200,10 @@ class Posterior:
 
     def mean_rewards(self, counts: Counts) -> NDArray[np.float64]:
         """Return the expected mean reward of every pair."""
-        return counts.reward_means if self.rewards else self._believe(counts).mean_rewards()
+        if self.rewards:
+            return counts.reward_means
+        unit = counts.reward_unit
+        return unit * self._believe(counts.in_units(unit)).mean_rewards()
 
     def prior_weights(self, counts: Counts) -> NDArray[np.float64]:
         """Return the weight of the prior of the transitions of every pair, one after the other."""

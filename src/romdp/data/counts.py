@@ -358,6 +358,20 @@ class Counts:
         transitions = self.transitions.toarray().reshape(shape)
         return self.from_parts(transitions=transitions, **self._plain())
 
+    @property
+    def reward_unit(self) -> float:
+        """The size of rewards, a power of two: to divide by it is exact; 1 if all are 0 or 1."""
+        if np.array_equal(self.reward_squares, self.reward_sums):
+            return 1.0
+        size = np.sqrt((self.reward_squares / np.maximum(self.visits, 1)).max(initial=0.0))
+        return float(2.0 ** np.rint(np.log2(size))) if size > 0.0 else 1.0
+
+    def in_units(self, unit: float) -> "Counts":
+        """Return the same counts with rewards divided by a unit."""
+        sums, squares = self.reward_sums / unit, self.reward_squares / unit / unit
+        plain = self._plain() | {"reward_sums": sums, "reward_squares": squares}
+        return self.from_parts(transitions=self.transitions, **plain)
+
     def group(self, partition: Partition, transitions: "Transitions | None" = None) -> "Counts":
         """Count groups instead of observations.
 

@@ -79,7 +79,7 @@ def mean_plan(
     precision = _PRECISION
     if not objective.is_average:
         largest = float(np.abs(expected - objective.zero_reward).max())
-        precision = max(_EXACT * (1.0 - objective.rate) * largest, 1e-12)
+        precision = max(_EXACT * (1.0 - objective.rate), 1e-12) * (largest or 1.0)
     weight = None if weights is None else weights[source]
     if weight is not None and not objective.is_average and objective.horizon is None:
         n = np.asarray(laws.sum(axis=1), np.float64).ravel()

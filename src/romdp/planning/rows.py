@@ -121,6 +121,10 @@ def _iterate(
     n_states, n_actions = rewards.shape
     n_columns = n_states + (1 if ends else 0)
     everywhere = values[:n_states].sum()
+    size = 0.0
+    for reward in rewards.flat:
+        if abs(reward) < np.inf:
+            size = max(size, abs(reward))
     totals = np.empty(n_actions)
     sweeps = 0
     low, high = -np.inf, np.inf
@@ -141,7 +145,7 @@ def _iterate(
             low, high = min(low, best - values[state]), max(high, best - values[state])
             everywhere += best - values[state]
             values[state] = best
-            enough = best - _TIE * max(1.0, abs(best))
+            enough = best - _TIE * max(size, abs(best))
             for action in range(n_actions - 1, -1, -1):
                 if totals[action] >= enough:
                     policy[state] = action
