@@ -7,10 +7,9 @@ A log is a table of views, actions, rewards, episodes and how they ended, writte
 or by one that is half trained (Q-learning, stopped half way, acting at random in one step of
 five); that of ICU-Sepsis by the clinicians' policy. Each state is shown as one of ten views, or as
 one. `romdp.fit` is told nothing else. What it promises (`value_lower`) and what it recommends
-(`act`, `safe_policy`) is compared with the environment's own table of transitions: the sum of
-rewards until the episode ends, discounted by 0.999, exactly. Step limits cut the logged episodes
-and are no part of the values. Where a view was never seen, `act` recommends nothing, and whoever
-wrote the log goes on as before.
+(`act`, and the logger where that says None) is compared with the environment's own table of
+transitions: the sum of rewards until the episode ends, discounted by 0.999, exactly. Step limits
+cut the logged episodes and are no part of the values.
 
 With --evaluate: do the intervals of `romdp.evaluate` hold the truth? Logs of ICU-Sepsis, and a
 policy half way from the clinicians' to the best action among those that they take.
@@ -209,18 +208,14 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
     judged = model.judged
     seconds = time.perf_counter() - begin
     true = romdp.Partition(labels[np.array(model.observation_names)])
-    rules = {
-        "act": np.eye(model.n_actions)[model.safe_policy.argmax(axis=1)],
-        "safe": model.safe_policy,
-        "greedy": np.eye(model.n_actions)[model.policy],
-    }
-    known = model.predict(np.arange(len(labels)))
-    columns = list(model.action_names)
+    views_shown = np.arange(len(labels))
+    asked = np.array([-1 if a is None else a for a in model.act(views_shown)], np.int64)
+    known = model.predict(views_shown)
+    greedy = np.where(known >= 0, np.array(model.action_names)[model.policy][known], -1)
     worth = {}
-    for name, rule in rules.items():
+    for name, rule in {"act": asked, "greedy": greedy}.items():
         shown = chances[labels]
-        shown[known >= 0] = 0.0
-        shown[np.ix_(known >= 0, columns)] = rule[known[known >= 0]]
+        shown[rule >= 0] = np.eye(chances.shape[1])[rule[rule >= 0]]
         by_state = np.zeros(chances.shape)
         np.add.at(by_state, labels, shown / views)
         worth[name] = table.value(by_state)
@@ -233,8 +228,10 @@ def measure(environment: str, views: int, policy: str, rows: int, seed: int) -> 
         "true_states": true.n_clusters,
         "misplaced": round(model.partition.misclassification(true) * len(true.labels)),
         "lower": judged.value_lower,
-        "harm": judged.harm,
-        "tries": judged.tries,
+        "basis": judged.value_basis,
+        "if_markov": judged.value_if_markov,
+        "failed": sorted({test.kind for test in judged.tests if test.fails}),
+        "departs": int((asked >= 0).sum()),
         "logger": table.value(chances),
         "best": table.value(table.best()),
         "fit_seconds": round(fitted, 1),
@@ -320,7 +317,7 @@ def cells_of(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[dict[str,
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw the bound and what `act` and the safe policy earn: the logger is 0, the best is 1."""
+    """Draw the bound and what `act` earns: the logger is 0, the best is 1."""
     import matplotlib.pyplot as plt
 
     cells = cells_of(rows)
@@ -331,7 +328,6 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         for kind, mark, colour in (
             ("lower", "|", "0.3"),
             ("act", "x", "tab:blue"),
-            ("safe", "o", "tab:orange"),
         ):
             at = [(float(r[kind]) - r["logger"]) / (r["best"] - r["logger"]) for r in some]
             axes.plot(np.clip(at, -0.5, 1.0), [y] * len(at), mark, color=colour, ms=4, alpha=0.6)
@@ -340,35 +336,35 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.53, 1.03))
     axes.set_xticks([-0.5, 0.0, 0.5, 1.0], ["-0.5 or less", "logger", "half way", "best"])
     axes.invert_yaxis()
-    handles = axes.lines[:3]
-    labels = ["bound", "act", "safe policy"]
-    axes.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncol=3)
+    labels = ["bound", "act"]
+    axes.legend(axes.lines[:2], labels, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncol=2)
     figure.savefig(path, dpi=110)
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print one line for every cell."""
     print(
-        "| world | policy | rows | views | logs | bound holds | bound finite | safe not worse | "
-        "logger | bound | act | safe | greedy | best | states (true) | s |"
+        "| world | policy | rows | views | logs | bound holds | bound finite | held-out | "
+        "act not worse | logger | bound | act | greedy | best | states (true) | s |"
     )
     print("|---|---|" + "--:|" * 14)
     for key, some in cells_of(rows).items():
         middle = {
             name: float(np.median([float(r[name]) for r in some]))
-            for name in ("logger", "lower", "act", "safe", "greedy", "best", "seconds")
+            for name in ("logger", "lower", "act", "greedy", "best", "seconds")
         }
         span = abs(middle["best"] - min(r["logger"] for r in some))
         holds = sum(float(r["lower"]) <= r["act"] for r in some)
-        worse = sum(r["safe"] < r["logger"] - 0.02 * span for r in some)
+        worse = sum(r["act"] < r["logger"] - 0.02 * span for r in some)
+        held_out = sum(r["basis"] == "held-out episodes" for r in some)
         finite = sum(np.isfinite(float(r["lower"])) for r in some)
         states = f"{np.median([r['states'] for r in some]):.0f} ({some[0]['true_states']})"
         figures = " | ".join(
-            f"{middle[name]:.3f}" for name in ("logger", "lower", "act", "safe", "greedy", "best")
+            f"{middle[name]:.3f}" for name in ("logger", "lower", "act", "greedy", "best")
         )
         print(
             f"| {key[0]} | {key[1]} | {key[2]:.0e} | {key[3]} | {len(some)} | {holds} | {finite} | "
-            f"{len(some) - worse} | {figures} | {states} | {middle['seconds']:.0f} |"
+            f"{held_out} | {len(some) - worse} | {figures} | {states} | {middle['seconds']:.0f} |"
         )
 
 

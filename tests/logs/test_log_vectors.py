@@ -74,7 +74,7 @@ def test_the_summary_speaks_of_vectors_and_not_of_their_codes(model):
     title, _, head = str(model).splitlines()[:3]
     n_numbers = model.decoder.encoding.n_features
     assert f"behind vectors of {n_numbers} numbers (" in title
-    assert head.split()[:4] == ["state", "share", "best", "action"]
+    assert head.split()[:4] == ["state", "share", "do", "greedy"]
 
 
 def test_a_saved_model_keeps_its_decoder(seen, model, tmp_path):

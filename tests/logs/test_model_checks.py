@@ -1,7 +1,5 @@
 """What a model says against itself: its checks, and the tests of independence behind them."""
 
-import math
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,22 +11,21 @@ from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.logs.model import LatentModel
 from romdp.logs.model.checks import check_model
-from romdp.logs.model.evaluation import (
-    HeldOut,
-    PermutationTest,
-    PolicyValue,
-    Prediction,
-    _beyond_luck,
-    alike_test,
-    markov_test,
-)
+from romdp.logs.model.evaluation import HeldOut, Prediction
+from romdp.logs.model.independence import Independence, run_tests
+from romdp.logs.model.safety import Safety
 
 EVEN = np.full((3, 2, 3), 300)
 CLEAR = np.array([[[800, 50, 50], [50, 800, 50]], [[50, 50, 800], [800, 50, 50]],
                   [[50, 800, 50], [50, 50, 800]]])  # fmt: skip
 
 
-def model_of(transitions, *, certainty=1.0, held_out=None, visits=None):
+def safety_of(*tests):
+    nothing, even = np.full(3, -1), np.full((3, 2), 0.5)
+    return Safety(nothing, even, 0.1, "held-out episodes", 0.1, 0.0, 0.2, 50.0, tests)
+
+
+def model_of(transitions, *, certainty=1.0, held_out=None, visits=None, tests=()):
     visits = transitions.sum(axis=2) if visits is None else visits
     sums = visits * np.array([0.2, 0.7])
     return LatentModel(
@@ -41,6 +38,7 @@ def model_of(transitions, *, certainty=1.0, held_out=None, visits=None):
         log_odds=np.full(3, 9.0),
         certainty=np.full(3, certainty),
         held_out=held_out,
+        safety=safety_of(*tests),
     )
 
 
@@ -54,20 +52,25 @@ def test_nothing_to_complain_about():
         n_steps=2000,
         prediction=Prediction(-1.0, -1.2, 0.2, 0.01),
         value=None,
-        markov=PermutationTest(0.001, 0.5, 1900),
-        alike=PermutationTest(0.0, 0.4, 1950),
     )
-    model = model_of(CLEAR, held_out=held_out)
+    passed = [outcome(kind, 0.5, 0.0) for kind in ("memory", "alike", "drift", "choice")]
+    model = model_of(CLEAR, held_out=held_out, tests=passed)
     assert all(check.ok for check in model.checks)
     assert model.warnings == ()
     assert str(model.checks[0]).startswith("yes observations are placed surely")
 
 
-def test_without_held_out_episodes_three_questions_stay_open():
+def outcome(kind, p_value, size):
+    return Independence("the action before", "the reward", kind, size, p_value, 1000)
+
+
+def test_without_rows_the_questions_stay_open():
     open_ = [check.name for check in model_of(CLEAR).checks if check.ok is None]
     assert open_ == [
         "the observations of a state are alike",
         "the hidden states are Markov",
+        "the world stayed the same",
+        "whoever wrote the log chose by what was seen",
         "hidden states predict better than single observations",
     ]
 
@@ -115,31 +118,23 @@ def test_rank_is_in_doubt_where_the_noise_could_hide_it():
 
 
 @pytest.mark.parametrize(
-    ("test", "ok"),
+    ("kind", "name", "advice"),
     [
-        (PermutationTest(0.05, 0.01, 1000), False),
-        (PermutationTest(0.05, 0.3, 1000), True),
-        (PermutationTest(0.0001, 0.01, 50_000), True),  # sure, but next to nothing
+        ("memory", "the hidden states are Markov", "let states remember"),
+        ("alike", "the observations of a state are alike", "gather more rows"),
+        ("drift", "the world stayed the same", "shorter stretch"),
+        ("choice", "whoever wrote the log chose by what was seen", "column that they looked at"),
     ],
 )
-def test_markov(test, ok):
-    held_out = HeldOut(50, 2000, None, None, test)
-    assert answers(model_of(CLEAR, held_out=held_out))["the hidden states are Markov"].ok is ok
-
-
 @pytest.mark.parametrize(
-    ("test", "ok"),
-    [
-        (PermutationTest(0.005, 0.01, 20_000), False),
-        (PermutationTest(0.005, 0.3, 20_000), True),
-        (PermutationTest(0.0001, 0.01, 50_000), True),
-    ],
+    ("p_value", "size", "ok"),
+    [(1e-6, 0.01, False), (0.3, 0.01, True), (1e-6, 1e-5, True)],  # the last: next to nothing
 )
-def test_alike(test, ok):
-    held_out = HeldOut(50, 2000, None, None, None, alike=test)
-    found = answers(model_of(CLEAR, held_out=held_out))["the observations of a state are alike"]
+def test_what_fails_is_named_with_what_to_do(kind, name, advice, p_value, size, ok):
+    found = answers(model_of(CLEAR, tests=[outcome(kind, p_value, size)]))[name]
     assert found.ok is ok
-    assert ("different states were put together" in found.text) is not ok
+    assert (advice in found.text) is not ok
+    assert "the action before tells" in found.text
 
 
 @pytest.mark.parametrize(
@@ -147,87 +142,69 @@ def test_alike(test, ok):
     [(0.1, 0.01, True), (-0.1, 0.01, False), (0.1, 0.2, None), (1e-5, 1e-7, None)],
 )
 def test_prediction(gain, error, ok):
-    held_out = HeldOut(50, 2000, Prediction(-1.0, -1.0 - gain, gain, error), None, None)
+    held_out = HeldOut(50, 2000, Prediction(-1.0, -1.0 - gain, gain, error), None)
     found = answers(model_of(CLEAR, held_out=held_out))
     assert found["hidden states predict better than single observations"].ok is ok
 
 
 def test_notes_of_the_held_out_episodes_are_warnings():
-    model = model_of(CLEAR, held_out=HeldOut(2, 9, None, None, None, ("too few",)))
+    model = model_of(CLEAR, held_out=HeldOut(2, 9, None, None, ("too few",)))
     assert model.warnings == ("too few",)
     assert "too few" in str(model)
-
-
-def test_values_of_mixed_states_are_marked():
-    value = PolicyValue(0.7, 0.6, 0.8, 0.7, 0.4, 0.5, 100.0)
-    words = "do not rely on these gains"
-    for p_value, is_marked in ((0.01, True), (0.5, False)):
-        alike = PermutationTest(0.01, p_value, 1000)
-        model = model_of(CLEAR, held_out=HeldOut(50, 2000, None, value, None, alike=alike))
-        assert (words in str(model)) is is_marked
 
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=30, seed=2)
 TRUTH = Partition(WORLD.labels)
 
 
-def episodes(seed, n_episodes, length=40, policy="uniform"):
+def episodes(seed, policy="uniform", length=40, n_episodes=200):
     seen = romdp.simulate(WORLD, policy, n_episodes * length, seed=seed)
-    return Trajectory(
-        seen.observations, seen.actions, seen.rewards, np.full(n_episodes, length),
-        n_observations=30, n_actions=2,
-    )  # fmt: skip
+    lengths = np.full(n_episodes, length)
+    sizes = {"n_observations": 30, "n_actions": 2}
+    return Trajectory(seen.observations, seen.actions, seen.rewards, lengths, **sizes)
 
 
-def test_information_is_that_of_the_definition():
-    """The mean of the permutations is what the plain sum exceeds; alone it is the plain sum."""
-    rng = np.random.default_rng(1)
-    stratum, first = rng.integers(0, 3, 400), rng.integers(0, 4, 400)
-    second = (first + rng.integers(0, 2, 400)) % 5
-    joint = Counter(zip(stratum, first, second, strict=True))
-    by_first, by_second = (Counter(zip(stratum, column, strict=True)) for column in (first, second))
-    alone = Counter(stratum)
-    plain = sum(
-        n * math.log(n * alone[s] / by_first[s, x] / by_second[s, y])
-        for (s, x, y), n in joint.items()
-    )
-    found = _beyond_luck(stratum, first, second, rng)
-    assert (found.p_value, found.n_steps) == (0.01, 400)
-    # By chance it is about (4 - 1)(5 - 1) / 2 nats in each of three strata, give or take 3 each.
-    assert plain - 400 * found.information == pytest.approx(18, abs=6)
+def failed(seen, partition=TRUTH):
+    tests = run_tests(seen, partition, True, np.random.default_rng(0))
+    assert {test.kind for test in tests} == {"memory", "alike", "drift", "choice"}
+    return {test.kind for test in tests if test.fails}
 
 
-def test_the_markov_test_accepts_states_and_rejects_mixtures():
-    """A true grouping fails at 0.01 with chance 0.01; the seed is fixed."""
-    circle = 0.8 * np.roll(np.eye(3), 1, axis=1) + 0.2 / 3
-    labels = np.repeat(np.arange(3), 4)
-    emission = (labels == np.arange(3)[:, None]) / 4
-    world = romdp.ROMDP(np.stack([circle, circle], axis=1), np.full((3, 2), 0.5), emission)
-    walk = romdp.simulate(world, "uniform", 8000, seed=0)
-    held = Trajectory(walk.observations, walk.actions, walk.rewards, np.full(200, 40))
+@pytest.mark.parametrize("seed", range(3))
+def test_true_states_pass_whatever_the_logger_does_at_each_observation(seed):
+    """Each of four kinds of tests fails with probability 0.001: in three logs 1.2%."""
+    habits = np.random.default_rng(seed).dirichlet([0.5, 0.5], 30)
+    assert failed(episodes(seed, habits)) == set()
+
+
+def test_mixed_states_are_noticed():
+    mixed = Partition(np.minimum(TRUTH.labels, 1))
+    assert "alike" in failed(episodes(3), mixed)
+
+
+def test_a_world_that_changes_is_noticed():
+    first, second = episodes(0), episodes(1)
+    turned = np.append(first.actions, 1 - second.actions)  # the actions swap what they do
+    seen = np.append(first.observations, second.observations)
+    paid = np.append(first.rewards, second.rewards)
+    sizes = {"n_observations": 30, "n_actions": 2}
+    assert "drift" in failed(Trajectory(seen, turned, paid, np.full(400, 40), **sizes))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_something_that_lasts_and_is_not_shown_is_noticed(known):
+    """A coin per episode decides which action pays; the logger may know it."""
     rng = np.random.default_rng(0)
-    good = markov_test(Partition(labels), held, rng)
-    assert good.p_value > 0.01
-    assert abs(good.information) < 0.002
-    # Two of the three states in one group: the past tells which it was.
-    bad = markov_test(Partition(np.minimum(labels, 1)), held, rng)
-    assert bad.p_value == 0.01
-    assert bad.information > 0.1
-    assert markov_test(TRUTH, episodes(1, 1, 20), rng) is None
+    seen, coin = episodes(5), np.repeat(rng.integers(2, size=200), 40)
+    actions = np.where(rng.random(len(coin)) < 0.8 * known, coin, seen.actions)
+    paid = (rng.random(len(coin)) < np.where(actions == coin, 0.9, 0.1)).astype(float)
+    sizes = {"n_observations": 30, "n_actions": 2}
+    log = Trajectory(seen.observations, actions, paid, seen.lengths, **sizes)
+    found = failed(log)
+    assert "memory" in found
+    assert ("choice" in found) is known
 
 
-def test_the_test_of_likeness_accepts_states_and_rejects_mixtures():
-    """A true grouping fails at 0.01 with chance 0.01; the seed is fixed."""
-    rng = np.random.default_rng(0)
-    # The behaviour follows the observation inside each state; that must not matter.
-    held = episodes(3, 150, policy=rng.dirichlet([0.5, 0.5], 30))
-    good = alike_test(TRUTH, held, rng)
-    assert good.p_value > 0.01
-    assert abs(good.information) < 0.01
-    bad = alike_test(Partition(np.minimum(TRUTH.labels, 1)), held, rng)
-    assert bad.p_value == 0.01
-    assert bad.information > 0.002 + abs(good.information)
-    assert bad.n_steps == 150 * 39
-    single = alike_test(Partition.singletons(30), held, rng)
-    assert single.information == pytest.approx(0.0, abs=1e-12)
-    assert alike_test(TRUTH, episodes(1, 1, 20), rng) is None
+def test_too_few_steps_are_not_tested():
+    few = episodes(1, n_episodes=1, length=20)
+    assert run_tests(few, TRUTH, True, np.random.default_rng(0)) == ()

@@ -248,33 +248,41 @@ def _answer(
             numbers = walks.states(batch, numbers, place)
         states = np.append(model.partition.labels, -1)[numbers]
         margins = np.append(model.log_odds, np.nan)[numbers]
+        asked = np.append(model.judged.asked, -1)[numbers]
         unplaced.add(found.codes[states < 0], texts)
-        return _extended(model, batch, states, margins)
+        return _extended(model, batch, states, margins, asked)
     shown = vectors(batch, parts, place)
     complete = np.isfinite(shown).all(axis=1)
     states, margins = np.full(len(shown), -1), np.full(len(shown), np.nan)
+    asked = states.copy()
     if complete.any():
         codes, sure = model.decoder.decode(shown[complete])
         if walks is None:
             states[complete] = model.states_of(codes.tolist())
+            asked[complete] = model.asked_of(codes.tolist())
         else:
             states[complete] = known.find(codes.tolist())
             states = walks.states(batch, states, place)
+            asked = np.append(model.judged.asked, -1)[states]
         sure = np.clip(sure, 1e-9, 1 - 1e-9)
         margins[complete] = np.log(sure / (1 - sure))
     unplaced.add(np.zeros(int((~complete).sum()), np.int64), [None])
-    return _extended(model, batch, states, margins)
+    return _extended(model, batch, states, margins, asked)
 
 
 def _extended(
-    model: LatentModel, batch: Any, states: NDArray[np.int64], margins: NDArray[np.float64]
+    model: LatentModel,
+    batch: Any,
+    states: NDArray[np.int64],
+    margins: NDArray[np.float64],
+    asked: NDArray[np.int64],
 ) -> Any:
-    """Append the state of each row, -1 for none, how sure it is, and what to do."""
+    """Append the state of each row, -1 for none, how sure it is, and what to do differently."""
     import pyarrow as pa
 
     unknown = states < 0
-    actions = names_column(tuple(model.action_names[a] for a in model.safe_policy.argmax(axis=1)))
-    chosen = actions.take(pa.array(np.where(unknown, 0, states), mask=unknown))
+    actions = names_column(model.action_names)
+    chosen = actions.take(pa.array(np.maximum(asked, 0), mask=asked < 0))
     for name, values in zip(
         ADDED,
         (

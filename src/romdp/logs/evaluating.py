@@ -30,9 +30,10 @@ from romdp.data.trajectory import Trajectory
 from romdp.exact.chains import gain_and_bias, stationary_law
 from romdp.logs.fitting import read_objective
 from romdp.logs.model.draws import Draws, World, discount_of
+from romdp.logs.model.episodes import Episodes, choices
 from romdp.logs.model.evaluation import bias_after, clustered
 from romdp.logs.model.latent import LatentModel
-from romdp.logs.model.safety import behaviour
+from romdp.logs.model.trial import FEWEST_EPISODES, by_state
 from romdp.logs.parting import group_and_part
 from romdp.logs.reading.closing import LogRows
 from romdp.logs.reading.columns import Columns, split_name
@@ -67,19 +68,25 @@ class Evaluation:
     Attributes
     ----------
     estimates : tuple of Estimate
-        Estimator, what it looks at ("states" or "observations"), value, low and high.
+        Estimator, what it looks at ("states" or "observations"), value, low and high. The first is
+        the one to believe: doubly robust on observations if the policy was followed in enough
+        episodes to judge it without a model, else the direct one on states.
     logged : float
         What the log itself earned, per episode or per step as the values are.
     objective : str or float
         What the values are about.
     effective_episodes : float
         How many equally weighted episodes the importance-weighted ones are worth, on observations.
+    untried : float
+        The share of what the policy does that was never tried at its observation, so that the log
+        cannot judge it; the policy is taken to go on as before there.
     """
 
     estimates: tuple[Estimate, ...]
     logged: float
     objective: str | float
     effective_episodes: float
+    untried: float = 0.0
 
     def __iter__(self) -> Iterator[Estimate]:
         return iter(self.estimates)
@@ -93,6 +100,12 @@ class Evaluation:
 
         return pa.table(dict(zip(Estimate._fields, zip(*self.estimates, strict=True), strict=True)))
 
+    @property
+    def _why(self) -> str:
+        if self.effective_episodes >= FEWEST_EPISODES:
+            return "there is enough overlap to judge the policy without trusting hidden states"
+        return "there is too little overlap to judge the policy without trusting hidden states"
+
     def __str__(self) -> str:
         rows = [["estimator", "on", "value", "low", "high"]]
         rows += [[e.estimator, e.on, *(f"{x:.4g}" for x in (e.value, e.low, e.high))] for e in self]
@@ -102,8 +115,10 @@ class Evaluation:
                 *in_columns(rows),
                 "",
                 f"per {per}, with 95% intervals; the log itself earned {self.logged:.4g}",
-                "importance sampling has as much to go by as "
-                f"{self.effective_episodes:,.1f} episodes of the policy itself would give",
+                f"overlap: the log is worth {self.effective_episodes:,.1f} episodes of the policy "
+                f"itself, and {self.untried:.1%} of what it does was never tried at its "
+                "observation, where it is taken to go on as before",
+                f"believe the first row: {self._why}",
             ]
         )
 
@@ -131,10 +146,11 @@ def evaluate(
     ----------
     data, observation, action, reward, episode, order, terminated, propensity
         The log and its columns, as for `romdp.fit`. Without propensities, the policy behind the
-        log is estimated from what it did, in all states together.
+        log is estimated from what it did at each observation.
     policy
-        A model (what its ``act`` recommends); a `romdp.playing.Policy` or anything else with an
-        ``act`` that takes an observation; a mapping from observations to actions; or an array, if
+        A model (what its ``act`` says); a `romdp.playing.Policy` or anything else with an ``act``
+        that takes an observation; a mapping from observations to actions (None, or no entry: go on
+        as before); or an array, if
         observations are whole numbers: the action of each, or one row of probabilities each,
         whose columns are the log's actions in their order.
     objective
@@ -154,8 +170,7 @@ def evaluate(
     Raises
     ------
     InvalidInputError
-        If the policy does not know an observation of the log, takes an action that the log does not
-        have, or a column cannot be used.
+        If the policy takes an action that the log does not have, or a column cannot be used.
 
     Notes
     -----
@@ -194,112 +209,79 @@ def evaluate(
     held, total = rows.seen, Counts.from_trajectory(rows.seen)
     assert held.rewards is not None
     assert rows.reward_range is not None
-    wanted = _policy_table(policy, rows)
     tells_ends = terminated is not None or ends == "terminated"
     aim = aim or ("episodic" if tells_ends and total.has_ends else "average")
     states = _states(policy, rows, total, seed)
+    inverse = None
+    if rows.propensities is not None:
+        inverse = np.zeros(total.visits.shape)
+        np.add.at(inverse, (held.observations, held.actions), 1 / rows.propensities)
+    logger = choices(total.visits, states.labels, inverse)
+    steps = rows.propensities
+    if steps is None:
+        steps = logger[held.observations, held.actions]
+    wanted = _policy_table(policy, rows, logger)
     low, high = rows.reward_range
     span = high - low if high > low else 1.0
-    episodes = _Episodes(held, low + span * held.rewards, aim)
+    rewards = low + span * held.rewards
+    episodes = Episodes(held, 1.0 if aim == "average" else discount_of(aim))
+    if aim == "average":  # for the average, episodes are as long as logged
+        episodes.worth = 1.0 / held.lengths[episodes.whose]
+    returns = episodes.add_up(rewards)
     found: list[Estimate] = []
-    effective = 0.0
+    effective = untried = 0.0
     for on, partition in (
         ("states", states),
         ("observations", Partition.singletons(total.n_observations)),
     ):
         draws = Draws(total, partition, rows.reward_range, aim, borrow=False)
-        labels = partition.labels
-        grouped = _by_group(wanted, total.visits.sum(axis=1), partition)
+        s = partition.labels[held.observations]
         world = draws.best_guess()
         acted = total.group(partition)
-        base = rows.propensities
-        if base is None:
-            base = behaviour(acted.visits, total.visits)
-            base = base[labels[held.observations], held.actions]
-        ratio = wanted[held.observations, held.actions] / base
-        s = labels[held.observations]
+        # What was never tried cannot be judged: there the policy goes on as before.
+        never = np.append(acted.visits == 0, [[False] * len(wanted[0])], axis=0)[partition.labels]
+        lost = np.where(never, wanted, 0.0).sum(axis=1, keepdims=True)
+        rule = np.where(never, 0.0, wanted) + lost * logger
+        untried = float(total.visits.sum(axis=1) @ lost[:, 0] / total.n_steps)
+        grouped = by_state(rule, total.visits.sum(axis=1), partition)
+        ratio = rule[held.observations, held.actions] / steps
+        ratio[np.all(rule == logger, axis=1)[held.observations]] = 1.0
         weights = episodes.products(ratio)
         effective = episodes.effective(weights)
         if aim == "average":
-            robust = _average_robust(on, world, grouped, acted, partition, episodes, held, ratio)
+            parts = (grouped, acted, partition, episodes, held, ratio)
+            robust = _average_robust(on, world, rewards, *parts)
         else:
             v = world.values(grouped)
             q = world.rewards + world.discount * (world.moves @ v).reshape(grouped.shape)
-            robust = episodes.doubly_robust(on, weights, q[s, held.actions], v[s])
+            sums = episodes.doubly_robust(weights, rewards, q[s, held.actions], v[s])
+            robust = _mean("doubly robust", on, sums)
         found += [
             _direct(on, world, grouped, draws, generator(seed, _DRAW)),
-            episodes.weighted(on, weights, generator(seed, _RESAMPLE)),
-            episodes.per_decision(on, weights),
+            _weighted(on, episodes, weights, returns, generator(seed, _RESAMPLE)),
+            _mean("per-decision importance sampling", on, episodes.add_up(weights * rewards)),
             robust,
         ]
-    return Evaluation(tuple(found), float(episodes.returns.mean()), aim, effective)
+    best = "doubly robust" if effective >= FEWEST_EPISODES else "direct"
+    on = "observations" if effective >= FEWEST_EPISODES else "states"
+    found.sort(key=lambda e: (e.estimator, e.on) != (best, on))
+    return Evaluation(tuple(found), float(returns.mean()), aim, effective, untried)
 
 
-class _Episodes:
-    """The steps of a log by episode, and the estimators that weight them."""
-
-    def __init__(self, held: Trajectory, rewards: Floats, objective: str | float) -> None:
-        self.lengths = held.lengths
-        self.starts = np.cumsum(held.lengths) - held.lengths
-        self.whose = np.repeat(np.arange(held.n_episodes), held.lengths)
-        step = np.arange(held.n_steps) - self.starts[self.whose]
-        average = objective == "average"
-        # The reward of a step counts so much; for the average, episodes are as long as logged.
-        self.worth = 1.0 / held.lengths[self.whose] if average else discount_of(objective) ** step
-        self.rewards = rewards
-        self.returns = self._add_up(self.worth * rewards)
-
-    def _add_up(self, values: Floats) -> Floats:
-        totals: Floats = np.add.reduceat(values, self.starts)
-        return totals
-
-    def products(self, ratio: Floats) -> Floats:
-        """Multiply ratios from the start of the episode up to each step."""
-        with np.errstate(divide="ignore"):
-            logs = np.log(ratio)
-        finite = np.where(np.isfinite(logs), logs, 0.0)
-        before = np.cumsum(finite) - finite
-        zeros = np.cumsum(ratio == 0)
-        at = self.starts[self.whose]
-        none = zeros - zeros[at] + (ratio[at] == 0) == 0
-        weights: Floats = np.where(none, np.exp(before + finite - before[at]), 0.0)
-        return weights
-
-    def _last(self, weights: Floats) -> Floats:
-        last: Floats = weights[self.starts + self.lengths - 1]
-        return last
-
-    def effective(self, weights: Floats) -> float:
-        """Say how many equally weighted episodes there are."""
-        w = self._last(weights)
-        return float(w.sum() ** 2 / max(1e-300, float((w**2).sum())))
-
-    def weighted(self, on: str, weights: Floats, rng: np.random.Generator) -> Estimate:
-        """Weight returns by the weight of the whole episode."""
-        w = self._last(weights)
-        n = len(w)
-        if not w.any():
-            return Estimate("weighted importance sampling", on, np.nan, -np.inf, np.inf)
-        value = float(w @ self.returns / w.sum())
-        chosen = rng.multinomial(n, np.full(n, 1.0 / n), _RESAMPLES)
-        total = chosen @ w
-        some = total > 0
-        again = (chosen[some] @ (w * self.returns)) / total[some]
-        low, high = np.quantile(again, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-        return Estimate("weighted importance sampling", on, value, float(low), float(high))
-
-    def per_decision(self, on: str, weights: Floats) -> Estimate:
-        """Weight each reward by what was decided up to it."""
-        totals = self._add_up(self.worth * weights * self.rewards)
-        return _mean("per-decision importance sampling", on, totals)
-
-    def doubly_robust(self, on: str, weights: Floats, q: Floats, v: Floats) -> Estimate:
-        """Correct the model's values by what it did not foresee."""
-        before = np.ones(len(weights))
-        before[1:] = weights[:-1]
-        before[self.starts] = 1.0
-        steps = self.worth * (weights * (self.rewards - q) + before * v)
-        return _mean("doubly robust", on, self._add_up(steps))
+def _weighted(
+    on: str, episodes: Episodes, weights: Floats, returns: Floats, rng: np.random.Generator
+) -> Estimate:
+    """Weight returns by the weight of the whole episode."""
+    w, n = weights[episodes.last], len(returns)
+    if not w.any():
+        return Estimate("weighted importance sampling", on, np.nan, -np.inf, np.inf)
+    value = float(w @ returns / w.sum())
+    chosen = rng.multinomial(n, np.full(n, 1.0 / n), _RESAMPLES)
+    total = chosen @ w
+    some = total > 0
+    again = (chosen[some] @ (w * returns)) / total[some]
+    low, high = np.quantile(again, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return Estimate("weighted importance sampling", on, value, float(low), float(high))
 
 
 def _mean(name: str, on: str, values: Floats) -> Estimate:
@@ -320,16 +302,18 @@ def _direct(
         drawn, origin = draws.draw(rng)
         values[i] = drawn.value(policy[origin])
     low, high = np.quantile(values, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-    return Estimate("direct", on, world.value(policy), float(low), float(high))
+    value = float(np.clip(world.value(policy), low, high))
+    return Estimate("direct", on, value, float(low), float(high))
 
 
 def _average_robust(
     on: str,
     world: World,
+    rewards: Floats,
     policy: Floats,
     acted: Counts,
     states: Partition,
-    episodes: _Episodes,
+    episodes: Episodes,
     held: Trajectory,
     ratio: Floats,
 ) -> Estimate:
@@ -347,23 +331,12 @@ def _average_robust(
     if not weight.any():
         return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
     after = bias_after(states, held, bias, matrix @ bias, float(world.starts @ bias))
-    surprise = episodes.rewards - gain + after - bias[s]
+    surprise = rewards - gain + after - bias[s]
     correction, error = clustered(surprise * weight, weight, episodes.whose)
     n = len(np.unique(episodes.whose[weight > 0]))
     reach = float(stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * error
     value = gain + correction
     return Estimate("doubly robust", on, value, value - reach, value + reach)
-
-
-def _by_group(wanted: Floats, visits: Ints, partition: Partition) -> Floats:
-    """Return the policy on groups: the mean over observations as often as they were seen."""
-    labels = partition.labels
-    placed = labels >= 0
-    weight = np.maximum(visits, 1e-9)[placed, None]
-    total = np.zeros((partition.n_clusters, wanted.shape[1]))
-    np.add.at(total, labels[placed], weight * wanted[placed])
-    grouped: Floats = total / total.sum(axis=1, keepdims=True)
-    return grouped
 
 
 def _states(policy: Any, log: LogRows, total: Counts, seed: Seed) -> Partition:
@@ -373,15 +346,16 @@ def _states(policy: Any, log: LogRows, total: Counts, seed: Seed) -> Partition:
     return group_and_part(total, generator(seed)).partition
 
 
-def _policy_table(policy: Any, log: LogRows) -> Floats:
-    """Return the probabilities of the log's actions for every observation of the log."""
+def _policy_table(policy: Any, log: LogRows, logger: Floats) -> Floats:
+    """Return the probabilities of the log's actions for every observation of the log.
+
+    Where the policy says None it goes on as before, like the ``logger``.
+    """
     names, actions = log.observation_names, log.action_names
     if isinstance(policy, LatentModel):
-        best, states = policy.safe_policy.argmax(axis=1), policy.states_of(names)
+        asked = zip(names, policy.asked_of(names), strict=True)
         ask: Callable[[Any], Any] = {
-            name: policy.action_names[best[state]]
-            for name, state in zip(names, states, strict=True)
-            if state >= 0
+            name: policy.action_names[a] for name, a in asked if a >= 0
         }.get
     elif hasattr(policy, "act"):
         ask = policy.act
@@ -395,15 +369,12 @@ def _policy_table(policy: Any, log: LogRows) -> Floats:
             return np.asarray(array[numbers], np.float64)
         ask = lambda name: array[name].item()  # noqa: E731
     place = {name: i for i, name in enumerate(actions)}
-    table = np.zeros((len(names), len(actions)))
+    table = logger.copy()
     for i, name in enumerate(names):
         chosen = ask(name)
         chosen = chosen.item() if isinstance(chosen, np.generic) else chosen
         if chosen is None:
-            raise InvalidInputError(
-                f"the policy does not know the observation {one_line(repr(name), 60)} of the log; "
-                "evaluate a policy that was made for the same observations"
-            )
+            continue
         if chosen not in place:
             raise InvalidInputError(
                 f"the policy takes {one_line(repr(chosen), 40)} at observation "
@@ -411,7 +382,7 @@ def _policy_table(policy: Any, log: LogRows) -> Floats:
                 f"{', '.join(one_line(repr(a), 20) for a in actions[:8])}): nothing in the log "
                 "tells what that would earn"
             )
-        table[i, place[chosen]] = 1.0
+        table[i] = np.eye(len(actions))[place[chosen]]
     return table
 
 

@@ -11,13 +11,15 @@ import numpy as np
 
 from romdp import __version__
 from romdp.clustering.clusterer import Clusterer, Singletons
-from romdp.clustering.grouping import group
+from romdp.clustering.grouping import Grouped, group
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.memory import learn_memory
 from romdp.clustering.offline import METHODS, refuse_unrepeated
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
 from romdp.core.validation import real_number, whole_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.encoding.memory import check_memory
 from romdp.exact.objectives import Objective
@@ -25,7 +27,7 @@ from romdp.logs.decoding import find_decoder
 from romdp.logs.minari import is_minari, read_minari
 from romdp.logs.model.evaluation import HeldOut, evaluate
 from romdp.logs.model.latent import LatentModel, build
-from romdp.logs.model.safety import judge
+from romdp.logs.model.safety import Log, judge
 from romdp.logs.parting import group_and_part
 from romdp.logs.reading.closing import LogCounts, LogRows
 from romdp.logs.reading.columns import Columns
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from romdp.encoding.encoder import Encoder
 
 _HOLDOUT, _TEST, _ENCODE = 0, 3, 4  # streams of the seed
+_ALL = 1.0  # of the episodes are kept, as far as there is room: the bound is judged by them
 _VERSIONS = ("numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
 
@@ -199,6 +202,7 @@ def fit(
     clusterer, name = _clusterer(method, None if looks_back != 0 else n_states, reward_law)
     whole_number(rare, "rare", 0)
     whole_number(max_observations, "max_observations", 1)
+    real_number(holdout, "holdout", 0.0, 1.0, open_high=True)
     real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
     if objective is not None:
         objective = read_objective(objective)
@@ -251,7 +255,7 @@ def fit(
             log = count_logs(
                 pieces,
                 columns,
-                holdout=holdout,
+                holdout=_ALL,
                 seed=word,
                 max_observations=max_observations,
                 client=client,
@@ -274,7 +278,7 @@ def fit(
             else:
                 rows, clusterer = StateMemory.of(machine, rows).remembered(rows), Singletons()
                 name += " with memory"
-        log = rows.count(holdout, seed=word)
+        log = rows.count(_ALL, seed=word)
     _refuse_pointless(log, columns, n_states)
     tells_ends = counts or terminated is not None or isinstance(data, Trajectory)
     tells_ends = ends == "terminated" or (tells_ends and ends == "truncated")
@@ -288,6 +292,7 @@ def fit(
         rare=rare,
         stage=tell,
         part_states=n_states is None,
+        holdout=holdout,
         objective=objective or _default_objective(log, tells_ends),
     )
     settings = {
@@ -320,23 +325,29 @@ def fit_counts(
     stage: Callable[[str], object] | None = None,
     part_states: bool = True,
     objective: str | float = "average",
+    holdout: float = 0.2,
 ) -> LatentModel:
-    """Fit a model to a log that was counted; see `fit`."""
+    """Fit a model to a log that was counted; see `fit`.
+
+    A share ``holdout`` of the episodes that the log holds out judges the states. All of them
+    judge what is promised.
+    """
     seed_sequence(seed)
     tell = stage if stage is not None else lambda _: None
     observations = f"{len(log.observation_names):,} observations"
     may_part = part_states and log.reward_range is not None
     find = partial(group_and_part, clusterer=clusterer, may_part=may_part)
     held_out: HeldOut | None = None
-    if log.held_out is not None and log.counts.n_transitions:
+    counts, held = log.hold_out(holdout, generator(seed, _HOLDOUT))
+    if held is not None and counts.n_transitions:
         tell(f"grouping {observations} without the held-out episodes")
-        first = find(log.counts, generator(seed)).partition
+        first = find(counts, generator(seed)).partition
         if first.n_clusters:
             tell("evaluating on the held-out episodes")
             held_out = evaluate(
-                log.counts,
+                counts,
                 first,
-                log.held_out,
+                held,
                 log.reward_range,
                 generator(seed, _TEST),
             )
@@ -347,15 +358,20 @@ def fit_counts(
         name += " of transitions alone"
     safety = None
     if partition.n_clusters:
+        rows = None
+        if log.held_out is not None:
+            regroup = partial(_regroup, find, seed)
+            rows = Log(log.held_out, log.propensities, log.in_episodes, regroup)
         safety = partial(
             judge,
             total,
             partition,
-            log.reward_range or (0.0, 0.0),
+            log.reward_range,
             objective,
             certainty,
             log.inverse_propensities,
             seed,
+            rows,
         )
     return build(
         partition,
@@ -377,6 +393,12 @@ def fit_counts(
         decoder=log.decoder,
         memory=log.memory,
     )
+
+
+def _regroup(find: Callable[..., Grouped], seed: Seed, counts: Counts) -> Partition:
+    """Find the hidden states of a part of a log; one if there are none."""
+    found = find(counts, generator(seed)).partition
+    return found if found.n_clusters else Partition(np.zeros(len(found.labels), np.int64))
 
 
 def _default_objective(log: LogCounts, tells_ends: bool) -> str:

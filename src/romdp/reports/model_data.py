@@ -118,6 +118,7 @@ def model_page_data(
         "observations": {
             "names": [name_text(model.observation_names[i]) for i in kept],
             "states": model.partition.labels[kept],
+            "asked": model.judged.asked[kept],
             "visits": model.visits[kept],
             "certainty": model.certainty[kept].round(5),
         },
@@ -141,6 +142,7 @@ def _state(
         "share": facts["share"],
         "future": compared.future[state],
         "size": facts["n_observations"],
+        "asked": facts["asked"],
         "best": int(model.policy[state]),
         "cautious": int(model.cautious_policy[state]),
         "sure": compared.sure[state],
@@ -231,7 +233,9 @@ def state_table(
     headings = ["state", "share", *(["observations", "typical"] if named else [])]
     headings += ["codes", "typical"] if looks else []
     planned = model.plan is not None
-    headings += ["best action", "value" if planned else "sure", "pays"] if rewarded else []
+    if rewarded:
+        headings += ["best action", "value"] if planned else ["what to do", "greedy", "sure"]
+        headings.append("pays")
     headings += ["leads to", "share then"] if rewarded and not planned else ["leads to"]
     logged = logged_moves(model)
     rows = []
@@ -250,6 +254,7 @@ def state_table(
         if rewarded:
             best = state["actions"][model.policy[s]]
             future = compared.future[s]
+            row += [] if planned else [element("bdi", one_line(state["asked"], 28))]
             row.append(_best(state, best))
             row.append(float(model.values[s]) if planned else sureness(compared.sure[s]))
             row.append(best["reward"])
@@ -323,7 +328,7 @@ def pay_table(model: LatentModel, content: dict[str, Any]) -> list[Html]:
         ]
         for state in states
     ]
-    note = "Mean reward, and how often it was tried; the best action, all told, is framed."
+    note = "Mean reward, and how often it was tried; the greedy action is framed."
     if len(names) > _MOST_ACTIONS:
         note += f" The first {_MOST_ACTIONS} of {len(names)} actions; a state's detail has all."
     headings = ["state", *(one_line(name, 28) for name in names[:_MOST_ACTIONS])]

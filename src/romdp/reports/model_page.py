@@ -66,6 +66,9 @@ MEANING = {
     "neither the gains nor the policy can be relied on.",
     "the hidden states are Markov": "The plan assumes that the present state tells all that the "
     "past can tell about what comes next.",
+    "the world stayed the same": "What was learned is to be done in the world as it is now.",
+    "whoever wrote the log chose by what was seen": "Otherwise what their actions brought may be "
+    "due to what made them act.",
     "hidden states predict better than single observations": "Otherwise the grouping loses "
     "something that matters.",
 }
@@ -152,9 +155,10 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
         note += f" Value: {sum_} from there on, if the policy is followed."
     elif rewarded:
         note += (
-            " Sure: the probability that the best action beats the one that comes closest among "
-            "those that were tried, given the states and their values. Share then: of the steps, "
-            "if the best actions are followed."
+            " What to do: what the log bears out. Greedy: what looks best in the fitted model. "
+            "Sure: the probability that it beats the action that comes closest among those that "
+            "were tried, given the states and their values. Share then: of the steps, if the "
+            "greedy actions are followed."
         )
     learning = [] if run is None else [curve_section(run), groups_section(run)]
     of_log = model.plan is None
@@ -214,15 +218,7 @@ def _headline(model: LatentModel, content: dict[str, Any], run: Run | None) -> H
         ),
     ]
     if summary["gain"] is not None and model.plan is None:
-        low, high = number(summary["pessimistic_gain"]), number(summary["optimistic_gain"])
-        more = f"at least {low}; no policy above {high}"
-        found.append(("best policy, per step", number(summary["gain"]), more))
-        if value := held.get("value"):
-            more = f"95%: {number(value['low'])} to {number(value['high'])}; "
-            more += f"those who acted earned {number(value['logged'])}"
-            name = "best policy, per step, on held-out episodes"
-            found.append((name, number(value["estimate"]), more))
-        found.append(_safe_tile(model))
+        found += _promises(model)
     prediction = held.get("prediction")
     if prediction and model.named:  # a vector occurs once and alone predicts nothing
         more = f"{number(prediction['ungrouped'])} without hidden states "
@@ -232,17 +228,27 @@ def _headline(model: LatentModel, content: dict[str, Any], run: Run | None) -> H
     return tiles(found)
 
 
-def _safe_tile(model: LatentModel) -> tuple[str, str, str]:
-    """Say in brief what the safe policy promises; what it earns is told in full below."""
+def _promises(model: LatentModel) -> list[tuple[str, str, str]]:
+    """Say in brief what is promised; it is told in full below."""
     judged = model.judged
-    bound = number(judged.value_lower) if np.isfinite(judged.value_lower) else "not known"
-    sure = "95% confidence; " if np.isfinite(judged.value_lower) else ""
-    earns = f"the log's policy earns {number(judged.logged_value)}"
-    more = f"{sure}{earns}; chance to be worse: {judged.harm:.0%}"
-    if not judged.tries:
-        more = f"{sure}it is the log's own policy, which earns {number(judged.logged_value)}"
     per = "step" if model.objective == "average" else "episode"
-    return f"safe policy, per {per}, at least", bound, more
+    departs = judged.asked >= 0
+    share = model.visits[departs].sum() / max(1, model.visits.sum())
+    where = f"at {count(int(departs.sum()), 'observation')}; elsewhere go on as before"
+    found = [("do something else, of the steps", f"{share:.0%}", where)]
+    bounds = [
+        (
+            "what that earns at least",
+            judged.value_lower,
+            f"95% confidence, by {judged.value_basis}",
+        ),
+        ("the same if the states are right", judged.value_if_markov, "95% confidence in the model"),
+    ]
+    for name, bound, sure in bounds:
+        known = bool(np.isfinite(bound))
+        more = f"{sure}; the log's policy earns {number(judged.logged_value)}" if known else ""
+        found.append((f"{name}, per {per}", number(bound) if known else "not known", more))
+    return found
 
 
 def _warnings(content: dict[str, Any], of_vectors: Sequence[str] = ()) -> Html:
@@ -320,8 +326,9 @@ def _earnings(content: dict[str, Any]) -> Html:
         text = "The log has no rewards: there is nothing to recommend, only states and moves."
         return section("earnings", "What it earns", note=text)
     bounds = summary["pessimistic_gain"], summary["optimistic_gain"]
-    rows = [("best policy, in the model", summary["gain"], *bounds)]
+    rows = [("greedy policy, in the model", summary["gain"], *bounds)]
     text = (
+        f"The greedy policy takes what looks best, however rarely it was tried; do not rely on it. "
         f"Reward per step, in the log's own units (it ranges from "
         f"{number(summary['reward_range'][0])} to {number(summary['reward_range'][1])}). In the "
         f"model: what the policy earns at least and what no policy can exceed, each with "
@@ -330,7 +337,7 @@ def _earnings(content: dict[str, Any]) -> Html:
     )
     if value := held.get("value"):
         rows += [
-            ("best policy, held-out episodes", value["estimate"], value["low"], value["high"]),
+            ("greedy policy, held-out episodes", value["estimate"], value["low"], value["high"]),
             ("those who acted, held-out episodes", value["logged"], None, None),
         ]
         text += (
@@ -353,7 +360,9 @@ def _earnings(content: dict[str, Any]) -> Html:
         lines.append(element("div", *line))
     scale = element("div", *lines, class_="card scale")
     safe = element("p", " ".join(_sentence(line) for line in summary["safety"]), class_="note")
-    return section("earnings", "What it earns", scale, safe, note=text)
+    aside = element("p", text, class_="note")
+    greedy = folded("What the greedy policy of the fitted model would earn", aside, scale)
+    return section("earnings", "What it earns", safe, greedy)
 
 
 def _checks(content: dict[str, Any]) -> Html:

@@ -15,6 +15,7 @@ from romdp.data.partition import Partition
 from romdp.data.trajectory import END, Trajectory
 from romdp.exact.chains import gain_and_bias, stationary_law
 from romdp.logs.model.estimate import Estimate, estimate
+from romdp.logs.model.independence import MEMORY, run_tests
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,95 +23,10 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 """The confidence of the intervals."""
 
-NEGLIGIBLE = 0.005
-"""Nats per step that a test may find before its answer is no."""
-
-_SIGNIFICANT = 0.01
 _STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of the ungrouped model's prior
 _HALF = 0.5  # pseudo-count of an observation, so that a new one is possible
 _FEWEST_EPISODES = 5
-_PERMUTATIONS = 99
-_MOST_STEPS = 50_000
-_FEWEST_STEPS = 100
-
-
-@dataclass(frozen=True)
-class PermutationTest:
-    """What something tells about the next hidden state that state and action do not.
-
-    `markov_test` asks it of the state before the present one, `alike_test` of which observation
-    of the state it is.
-
-    Attributes
-    ----------
-    information : float
-        What it tells, in nats per step, beyond what shuffled steps do: about 0 if nothing.
-    p_value : float
-        The probability of as much if it tells nothing (permutations within state and action).
-    n_steps : int
-        Steps that were looked at.
-    """
-
-    information: float
-    p_value: float
-    n_steps: int
-
-    def fails(self, negligible: float = NEGLIGIBLE) -> bool:
-        """Say whether it surely tells something, and more than what is ``negligible``."""
-        return self.p_value <= _SIGNIFICANT and self.information > negligible
-
-
-def markov_test(
-    partition: Partition, held: Trajectory, rng: np.random.Generator
-) -> PermutationTest | None:
-    """Test that the previous group tells nothing once group and action are known."""
-    labels = partition.labels
-    previous, middle, action, following = (column[:_MOST_STEPS] for column in held.triples())
-    s0, s1, s2 = labels[previous], labels[middle], labels[following]
-    placed = (s0 >= 0) & (s1 >= 0) & (s2 >= 0)
-    if placed.sum() < _FEWEST_STEPS:
-        return None
-    stratum = (s1 * held.n_actions + action)[placed]
-    return _beyond_luck(stratum, s0[placed], s2[placed], rng)
-
-
-def alike_test(
-    partition: Partition, held: Trajectory, rng: np.random.Generator
-) -> PermutationTest | None:
-    """Test that an observation tells nothing about the next group beyond its own group."""
-    labels = partition.labels
-    known = np.flatnonzero(held.next_observations >= 0)[:_MOST_STEPS]
-    seen, following = held.observations[known], held.next_observations[known]
-    s, s2 = labels[seen], labels[following]
-    placed = (s >= 0) & (s2 >= 0)
-    if placed.sum() < _FEWEST_STEPS:
-        return None
-    stratum = (s * held.n_actions + held.actions[known])[placed]
-    return _beyond_luck(stratum, seen[placed], s2[placed], rng)
-
-
-def _beyond_luck(
-    stratum: Ints, first: Ints, second: Ints, rng: np.random.Generator
-) -> PermutationTest:
-    """Compare the information between two columns, given the stratum, with permutations."""
-    order = np.argsort(stratum, kind="stable")
-    stratum, first, second = stratum[order], first[order], second[order]
-    n_first, n_second = int(first.max()) + 1, int(second.max()) + 1
-    pair = stratum * n_second + second
-    # The empirical information, in nats, times the steps; shuffling changes its first term only.
-    rest = _n_log_n(stratum) - _n_log_n(stratum * n_first + first) - _n_log_n(pair)
-    observed = _n_log_n(pair * n_first + first) + rest
-    lucky = np.empty(_PERMUTATIONS)
-    for i in range(_PERMUTATIONS):
-        shuffled = np.argsort(stratum + rng.random(len(first)))  # within each stratum
-        lucky[i] = _n_log_n(pair * n_first + first[shuffled]) + rest
-    p_value = (1 + int((lucky >= observed - 1e-9).sum())) / (1 + _PERMUTATIONS)
-    return PermutationTest(float(observed - lucky.mean()) / len(first), p_value, len(first))
-
-
-def _n_log_n(keys: Ints) -> float:
-    n = np.unique(keys, return_counts=True)[1]
-    return float((n * np.log(n)).sum())
+_MOST_STEPS = 50_000  # by which looking back is tried
 
 
 @dataclass(frozen=True)
@@ -176,12 +92,8 @@ class HeldOut:
         Compared with the ungrouped model.
     value : PolicyValue or None
         The value of the recommended policy.
-    markov : PermutationTest or None
-        Whether the grouped process is Markov.
     notes : tuple of str
         Why a part is None.
-    alike : PermutationTest or None
-        Whether the observations inside each hidden state are alike.
     memory : float or None
         Where states are not Markov: by how many nats per step these episodes are predicted better
         by states that look back, learned from four fifths of them; None if that is not clear.
@@ -191,9 +103,7 @@ class HeldOut:
     n_steps: int
     prediction: Prediction | None
     value: PolicyValue | None
-    markov: PermutationTest | None
     notes: tuple[str, ...] = ()
-    alike: PermutationTest | None = None
     memory: float | None = None
 
 
@@ -217,17 +127,12 @@ def evaluate(
                 value = policy_value(counts.group(partition), found, partition, held, reward_range)
             except StructureError as error:
                 notes.append(f"the policy has no single long-run value: {error}")
-    markov = markov_test(partition, held, rng)
-    if markov is None:
-        notes.append("too few steps in a row were held out to test that the groups are Markov")
-    alike = alike_test(partition, held, rng)
+    tests = run_tests(held, partition, False, rng)
     memory = None
-    if markov is not None and markov.fails():
+    if any(test.fails and test.kind == MEMORY for test in tests):
         machine = learn_memory(held.part(0, min(held.n_steps, _MOST_STEPS)), None, partition)
         memory = None if machine is None else machine.gain
-    return HeldOut(
-        held.n_episodes, held.n_steps, prediction, value, markov, tuple(notes), alike, memory
-    )
+    return HeldOut(held.n_episodes, held.n_steps, prediction, value, tuple(notes), memory)
 
 
 def predict_next(counts: Counts, partition: Partition, held: Trajectory) -> Prediction:

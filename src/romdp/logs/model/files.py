@@ -38,7 +38,12 @@ _KINDS = get_type_hints(LatentModel)
 _SAFETY = Format(
     "safety",
     policy=real("states actions", 0, 1),
-    **{name: fact(kind) for name, kind in get_type_hints(Safety).items() if name != "policy"},
+    asked=index("observations", of="actions", none=True),
+    **{
+        name: fact(kind)
+        for name, kind in get_type_hints(Safety).items()
+        if name not in ("asked", "policy")
+    },
 )
 FORMAT = Format(
     "latent model",
@@ -160,7 +165,10 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
         names, actions = (
             _unpack_names(found.pop(name)) for name in ("observation_names", "action_names")
         )
-        labels, policy = found.pop("labels"), found["safety"].policy
+        labels, (policy, asked) = (
+            found.pop("labels"),
+            (found["safety"].policy, found["safety"].asked),
+        )
         sizes = len(labels), *policy.shape, policy.shape[1]
         if (len(names), *found["counts"].visits.shape, len(actions)) != sizes:
             raise ValueError("its parts are of different sizes")
@@ -169,7 +177,7 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
         seen, machine = found.pop("seen_names"), found["memory"]
         if machine is not None:
             found["memory"] = StateMemory.read(machine, _unpack_names(seen), actions, names)
-        for array in (policy, *(found[name] for name in _FROZEN)):
+        for array in (policy, asked, *(found[name] for name in _FROZEN)):
             freeze(array)
         if found["plan"] is not None:
             freeze(found["plan"])

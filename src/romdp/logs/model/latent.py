@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.randomness import Seed, generator
 from romdp.core.text import count, one_line
 from romdp.core.validation import choice, freeze
 from romdp.data.counts import Counts
@@ -22,7 +21,7 @@ from romdp.exact.mdp import MDP
 from romdp.logs.model.checks import Check, check_model
 from romdp.logs.model.estimate import Bounds, Estimate, estimate, gain_bounds
 from romdp.logs.model.evaluation import HeldOut
-from romdp.logs.model.safety import Safety, judge
+from romdp.logs.model.safety import Safety
 from romdp.logs.model.values import Values, find_values
 from romdp.logs.reading.names import join_names
 from romdp.logs.remembering import StateMemory
@@ -84,7 +83,7 @@ class LatentModel:
         ``observation_names`` are then typical histories of the states, and ``memory.names`` what
         was seen.
     objective : str or float
-        What ``safe_policy`` and ``value_lower`` are about: "average", "episodic" or a discount.
+        What `act` and ``value_lower`` are about: "average", "episodic" or a discount.
     encoder : ObservationEncoder or None
         In a model of a run: from the environment's own observations to their numbers. None:
         observations are names, or vectors for the ``decoder``.
@@ -182,34 +181,26 @@ class LatentModel:
 
     @cached_property
     def judged(self) -> Safety:
-        """What can be promised of the safe policy: bound, risk of harm, what is missing."""
+        """What can be promised of `act`: bounds, risk of harm, tests, and what is missing."""
         if isinstance(self.safety, Safety):
             return self.safety
         if self.safety is not None:
-            found = self.safety()
-        else:
-            found = judge(
-                self.counts,
-                Partition.singletons(self.n_states),
-                self.reward_range or (0.0, 0.0),
-                "average",
-                None,
-                None,
-                0,
-            )
-            missing = "the model does not hold what tells how sure its states are; fit it again"
-            found = replace(found, value_lower=-np.inf, missing=missing)
-        if self.reward_range is None:
-            found = replace(found, value_lower=-np.inf, missing="the log has no rewards")
-        return found
+            return self.safety()
+        missing = "the model holds no log that could judge it"
+        asked = np.full(self.n_observations, -1)
+        policy = np.full(self.counts.visits.shape, 1.0 / self.n_actions)
+        if self.plan is not None:
+            asked = np.append(self.plan, -1)[self.partition.labels]
+            policy = np.eye(self.n_actions)[self.plan]
+        lost, no = -np.inf, 0.0
+        return Safety(asked, policy, lost, "none", lost, no, no, no, (), missing, missing)
 
     @property
     def safe_policy(self) -> Floats:
-        """(n_states, n_actions) probabilities of actions: better than the log where that is sure.
+        """(n_states, n_actions) probabilities of actions that following `act` comes to.
 
-        Every action that was tried often enough may be preferred; the others keep the probability
-        that whoever wrote the log gave them (SPIBB). ``judged.harm`` is the probability that the
-        result is worse than the log's own policy, as far as the log can tell; it is at most 5%.
+        Where `act` says None, they are those of whoever wrote the log, averaged over the
+        observations of the state.
         """
         return self.judged.policy
 
@@ -218,11 +209,31 @@ class LatentModel:
         """A 95% lower bound of what following `act` earns, in the reward's own units.
 
         Per step for the average objective; else the (discounted) sum of an episode that begins as
-        the log's do. It counts doubt about which observations belong together, about where actions
-        lead and about what they pay. Minus infinity if too much is unknown: ``judged.missing`` then
-        says what is missing and how many rows would do.
+        the log's do. It is about the world as it is at the end of the log, and assumes that whoever
+        wrote the log acted on what is in it. ``value_basis`` says what it rests on. Minus infinity
+        where the log cannot tell: ``judged.missing`` then says why.
         """
         return self.judged.value_lower
+
+    @property
+    def value_basis(self) -> str:
+        """What ``value_lower`` rests on.
+
+        "held-out episodes": policies found in one half of the episodes were judged by the other,
+        without the assumption that hidden states are right. "model, tests passed": there are too
+        few episodes in which the policy was followed; the model's own bound stands in, since the
+        model has passed every test that it could have failed. "none": there is no bound.
+        """
+        return self.judged.value_basis
+
+    @property
+    def value_if_markov(self) -> float:
+        """The model's own 95% lower bound of what following `act` earns.
+
+        It counts doubt about which observations belong together, about where actions lead and
+        about what they pay, and holds if the hidden states are right and Markov.
+        """
+        return self.judged.value_if_markov
 
     @cached_property
     def _worth(self) -> Values:
@@ -421,35 +432,25 @@ class LatentModel:
         found[known, states[known]] = 1.0 - rest[known]
         return np.asarray(found[0] if single else found)
 
-    def act(self, observations: Any, seed: Seed | None = None, unknown: str = "mark") -> Any:
-        """Return the name of the recommended action for each observation, given by name.
+    def act(self, observations: Any, unknown: str = "mark") -> Any:
+        """Return what to do differently at each observation, given by name.
 
         Parameters
         ----------
         observations
             As for `predict`.
-        seed
-            None: the likeliest action of ``safe_policy``. Otherwise actions are drawn from it, the
-            same ones for the same seed. Where the log's own policy mixes actions and the log bears
-            no improvement out (``judged.tries`` is 0), only draws do what the log did.
         unknown
             As for `predict`; ``"mark"`` answers None for unknown names.
 
         Returns
         -------
-        The action's name, or an array of names (of int64 if all are whole numbers, else of object).
+        The action's name, or None: go on as before. Or an array of these (of int64 if all are whole
+        numbers, else of object).
         """
         numbers, single = self.find(observations)
-        states = self._states(numbers, observations, single, unknown)
-        if seed is None:
-            actions = self.safe_policy.argmax(axis=1)[states]
-        else:
-            ends = self.safe_policy.cumsum(axis=1)[states]
-            at = generator(seed).random(len(states))[:, None] * ends[:, -1:]
-            actions = (ends <= at).sum(axis=1)
-        chosen = [
-            None if s < 0 else self.action_names[a] for s, a in zip(states, actions, strict=True)
-        ]
+        self._states(numbers, observations, single, unknown)
+        asked = np.append(self.judged.asked, -1)[numbers]
+        chosen = [None if a < 0 else self.action_names[a] for a in asked]
         answer: NDArray[Any] = np.empty(len(chosen), object)
         answer[:] = chosen
         if chosen and all(type(name) is int for name in chosen):
@@ -471,6 +472,12 @@ class LatentModel:
             done = None if actions is None else _names(actions)
             return self.memory.states(names, done, lengths), single
         return np.array([self._numbers.get(name, -1) for name in names], np.int64), single
+
+    def asked_of(self, names: Sequence[Any]) -> Ints:
+        """Return the number of the action that `act` answers for each name, -1 for None."""
+        numbers = np.array([self._numbers.get(name, -1) for name in names], np.int64)
+        asked: Ints = np.append(self.judged.asked, -1)[numbers]
+        return asked
 
     def _names(self, observations: Any) -> tuple[Sequence[Any], bool]:
         """Return names of observations, and whether it is a single one.

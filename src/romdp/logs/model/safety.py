@@ -1,45 +1,81 @@
-"""A policy that the log bears out, and what it earns at least.
+"""What a log bears out: where to depart from whoever wrote it, and what that earns at least.
 
-The policy is that of safe policy improvement with baseline bootstrapping (SPIBB; Laroche,
-Trichelair and des Combes 2019) on the hidden states. An action that was tried often enough in a
-state may be chosen there because it is the best; every other action keeps the probability that
-whoever wrote the log gave it. How often is often enough is decided by draws of what the world may
-be like.
+There are two bounds. One needs no model: a policy found on one part of the episodes is judged by
+the others (`romdp.logs.model.trial`). The other is the model's own, from draws of what the world
+may be like; it is a bound if the hidden states are right, and stands in for the first only where
+every test of the model that could fail has passed (`romdp.logs.model.independence`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import count
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.logs.comparing import ALPHAS, highest, log_chance
-from romdp.logs.model.draws import Draws, World
+from romdp.data.trajectory import Trajectory
+from romdp.logs.model.draws import Draws
+from romdp.logs.model.episodes import choices
+from romdp.logs.model.independence import (
+    CHOICE,
+    DRIFT,
+    Independence,
+    run_tests,
+)
+from romdp.logs.model.trial import (
+    FEWEST_EPISODES,
+    LEVEL,
+    Model,
+    Verdict,
+    by_state,
+    departures,
+    follow,
+)
+from romdp.logs.reading.closing import some_episodes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEVEL = 0.95
-"""The probability with which ``value_lower`` holds."""
-
 HARM = 0.05
-"""The probability of harm that the safe policy may have."""
+"""The probability of harm that a departure from the log may have."""
+
+HELD_OUT, PASSED, NONE = "held-out episodes", "model, tests passed", "none"
+"""What ``value_lower`` rests on."""
 
 _STREAM = 5  # of the seed; see `romdp.logs.fitting`
-_TRIES = (1, 3, 10, 30, 100)  # tries that may be enough
+_LEVELS = (0.0, 1.0, 2.0, 3.0)  # standard deviations by which an action must lead
 _FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
 _CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # probability of meeting what is not known, from which on there is no bound
 _STRANGE = 0.5  # probability of a start that was never seen, from which on there is no bound
-_MOST_SWEEPS = 100
-_CLEARLY = 3.0  # nats by which a law of habits must be more probable than none
-_SHARES = np.linspace(0.01, 1.0, 100)  # shares of steps without the favourite action
 _ENOUGH = 10  # visits that place an observation as a rule
+_SHARES = (1.0, 0.5, 0.25, 0.125)  # of the departures, the surest first, that are tried in turn
+
+
+@dataclass(frozen=True)
+class Log:
+    """The rows by which a model is judged, and how hidden states are found in a part of them.
+
+    Attributes
+    ----------
+    seen : Trajectory
+        Steps in their order; rewards are in [0, 1].
+    propensities : ndarray or None
+        The probabilities with which their actions were chosen, where they are known.
+    in_episodes : bool
+        Whether they have episodes of their own, or blocks of one long episode.
+    regroup : callable
+        Finds hidden states in counts.
+    """
+
+    seen: Trajectory
+    propensities: Floats | None
+    in_episodes: bool
+    regroup: Callable[[Counts], Partition]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,235 +84,259 @@ class Safety:
 
     Attributes
     ----------
-    policy : ndarray
-        Probabilities of the actions in each state; shape (n_states, n_actions).
+    asked : ndarray of int64, shape (n_observations,)
+        The action that the log bears out at each observation, -1 to go on as before.
+    policy : ndarray, shape (n_states, n_actions)
+        The probabilities of actions in each state that this comes to.
     value_lower : float
-        A 95% lower bound of what the likeliest actions of ``policy`` earn, in units of the reward;
-        minus infinity if too much is unknown.
+        A 95% lower bound of what following ``asked`` earns, in units of the reward; minus infinity
+        if there is none.
+    value_basis : str
+        What the bound rests on: "held-out episodes", "model, tests passed" or "none".
+    value_if_markov : float
+        The model's own bound, which holds if its states are right.
     harm : float
-        The probability that ``policy`` earns less than whoever wrote the log.
+        The probability that ``asked`` earns less than whoever wrote the log, in the model.
     logged_value : float
-        What the policy behind the log earns in the fitted model, in the same units.
-    tries : int
-        How often an action was tried, at least, where the policy prefers it; 0 if the policy is
-        that of the log.
+        What whoever wrote the log earns in the model, in the same units.
+    effective_episodes : float
+        How many episodes of the policy itself the log's episodes are worth; 0 without episodes.
+    tests : tuple of Independence
+        What was tested.
     missing : str
-        What would have to be known for a bound, and how many rows would do; empty if there is one.
+        Why there is no bound, in a sentence; empty if there is one.
+    if_missing : str
+        Why the model has no bound of its own.
     """
 
+    asked: Ints
     policy: Floats
     value_lower: float
+    value_basis: str
+    value_if_markov: float
     harm: float
     logged_value: float
-    tries: int
+    effective_episodes: float = 0.0
+    tests: tuple[Independence, ...] = ()
     missing: str = ""
+    if_missing: str = ""
 
 
-def behaviour(visits: Ints, observed: Ints, inverse: Floats | None = None) -> Floats:
-    """Estimate the probabilities with which the log chose its actions, state by state.
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What the model itself promises: the action of each state, and the rest as in `Safety`."""
 
-    Parameters
-    ----------
-    visits
-        Visits of every state and action.
-    observed
-        Visits of every observation and action. They tell whether the choice depends on what was
-        seen at all: states do not, since what was done decided which observations are together.
-    inverse
-        Sums of 1 / propensity over the steps of each state and action, if propensities are known.
-        A pair's probability is then its visits divided by that sum, and nothing is guessed, except
-        that every action is equally likely where there were no steps.
-
-    Notes
-    -----
-    What was done once in a state is not what is always done there. Two laws are fitted to all
-    states, and the one under which the log is more probable says what to expect in each: a
-    favourite action, with the usual mixture of actions in a share of the steps (as a greedy policy
-    that explores does), or probabilities that vary around the usual ones (a Dirichlet law). Where
-    neither makes what was done at the observations clearly more probable than the usual mixture
-    everywhere, that is the policy.
-    """
-    if inverse is not None:
-        chances = np.divide(visits, inverse, out=np.zeros(visits.shape), where=inverse > 0)
-        chances[chances.sum(axis=1) == 0] = 1.0
-        shares: Floats = chances / chances.sum(axis=1, keepdims=True)
-        return shares
-    n = visits.astype(np.float64)
-    usual = n.sum(axis=0) / n.sum()
-    used = usual > 0
-    usual, n = usual[used], n[:, used]
-    seen = observed[:, used].astype(np.float64)
-    everywhere = float((seen @ np.log(usual)).sum())
-    _, by_spread, _, by_share = _fit_habits(seen, usual)
-    spread, varying, share, favouring = _fit_habits(n, usual)
-    if max(by_spread, by_share) < everywhere + _CLEARLY:
-        found = np.tile(usual, (len(n), 1))
-    elif favouring > varying:
-        favourites = _favourites(n, usual, share)
-        greedy = logsumexp(favourites, axis=1, keepdims=True)
-        found = (1.0 - share) * np.exp(favourites - greedy) + share * usual
-    else:
-        found = (n + spread * usual) / (n.sum(axis=1, keepdims=True) + spread)
-    policy = np.zeros(visits.shape)
-    policy[:, used] = found
-    return policy
-
-
-def _fit_habits(n: Floats, usual: Floats) -> tuple[float, float, float, float]:
-    """Fit the spread and the share without the favourite; return each with its log probability."""
-
-    def varying(spread: float) -> float:
-        return float(log_chance(n, spread * usual).sum())
-
-    def favouring(share: float) -> float:
-        return float(logsumexp(_favourites(n, usual, share), axis=1).sum())
-
-    spread, share = highest(varying, ALPHAS), highest(favouring, _SHARES)
-    return spread, varying(spread), share, favouring(share)
-
-
-def _favourites(n: Floats, usual: Floats, share: float) -> Floats:
-    """Return the log probability of each action being the favourite, and of what was done."""
-    other = np.log(share * usual)
-    favourite = np.log(1.0 - share + share * usual)
-    found: Floats = np.log(usual) + (n @ other)[:, None] + n * (favourite - other)
-    return found
-
-
-def improve(world: World, baseline: Floats, allowed: NDArray[np.bool_]) -> Floats:
-    """Return the best policy that differs from the baseline only in allowed pairs."""
-    n_states, n_actions = baseline.shape
-    kept = np.where(allowed, 0.0, baseline)
-    free = 1.0 - kept.sum(axis=1)
-    kept[free <= 1e-12] = baseline[free <= 1e-12]
-    choosing = allowed.any(axis=1) & (free > 1e-12)
-    policy = baseline.copy()
-    best = np.full(n_states, -1)
-    for _ in range(_MOST_SWEEPS):
-        values = world.values(policy)
-        after = (world.moves @ values).reshape(n_states, n_actions)
-        if world.restarts:
-            lost = 1.0 - np.asarray(world.moves.sum(axis=1)).ravel().reshape(n_states, n_actions)
-            after = after + np.maximum(0.0, lost) * (world.starts @ values)
-        totals = np.where(allowed, world.rewards + world.discount * after, -np.inf)
-        chosen = totals.argmax(axis=1)
-        states = np.arange(n_states)
-        scale = 1e-9 * max(1.0, float(np.abs(values).max()))
-        same = (best >= 0) & (totals[states, best] >= totals[states, chosen] - scale)
-        chosen = np.where(same, best, chosen)
-        if np.array_equal(chosen[choosing], best[choosing]):
-            break
-        best = chosen
-        policy = np.where(choosing[:, None], kept, baseline)
-        policy[states[choosing], chosen[choosing]] += free[choosing]
-    return policy
-
-
-def likeliest(policy: Floats) -> Floats:
-    """Return the policy that always takes the likeliest action, the first of several."""
-    chosen: Floats = np.eye(policy.shape[1])[policy.argmax(axis=1)]
-    return chosen
+    choice: Ints
+    lower: float
+    harm: float
+    logged: float
+    level: float
+    missing: str
 
 
 def judge(
     counts: Counts,
     partition: Partition,
-    reward_range: tuple[float, float],
+    reward_range: tuple[float, float] | None,
     objective: str | float,
     certainty: Floats | None,
     inverse_propensities: Floats | None,
     seed: Seed,
+    log: Log | None = None,
 ) -> Safety:
-    """Find the safe policy of a log whose observations were grouped; see `Draws`."""
-    draws = Draws(counts, partition, reward_range, objective, certainty)
-    grouped = counts.group(partition)
-    inverse = inverse_propensities
-    if inverse is not None and not partition.is_identity:
-        placed = partition.labels >= 0
-        total = np.zeros(grouped.visits.shape)
-        np.add.at(total, partition.labels[placed], inverse[placed])
-        inverse = total
-    baseline = behaviour(grouped.visits, counts.visits, inverse)
-    return make_safe(draws, baseline, grouped.visits, generator(seed, _STREAM))
-
-
-def make_safe(draws: Draws, baseline: Floats, visits: Ints, rng: np.random.Generator) -> Safety:
-    """Choose the safe policy, and bound what its likeliest actions earn.
+    """Find what a log bears out.
 
     Parameters
     ----------
-    draws
-        Draws worlds.
-    baseline
-        The log's own policy on the hidden states; see `behaviour`.
-    visits
-        Visits of every hidden state and action.
-    rng
-        Draws.
+    counts, partition, reward_range, objective, certainty
+        As for `Draws`.
+    inverse_propensities
+        Sums of 1 / propensity by observation and action, where these are known.
+    seed
+        Seeds draws and shuffles.
+    log
+        Rows to judge by; without them nothing can be tested.
     """
-    guess = draws.best_guess()
-    policies, tries = [baseline], [0]
-    for enough in _TRIES:
-        policy = improve(guess, baseline, visits >= enough)
-        if not any(np.array_equal(policy, other) for other in policies):
-            policies.append(policy)
-            tries.append(enough)
+    rng = generator(seed, _STREAM)
+    tests: tuple[Independence, ...] = ()
+    if log is not None:
+        tests = run_tests(log.seen, partition, log.in_episodes, generator(seed, _STREAM, 1))
+    logger = choices(counts.visits, partition.labels, inverse_propensities)
+    baseline = by_state(logger, counts.visits.sum(axis=1), partition)
+    nothing = np.full(len(logger), -1)
+    if reward_range is None:
+        return Safety(
+            freeze(nothing), freeze(baseline), -np.inf, NONE, -np.inf, 0.0, 0.0, 0.0, tests,
+            "the log has no rewards", "the log has no rewards",
+        )  # fmt: skip
+    model = Model(counts, partition, reward_range, objective, logger, rng, certainty)
+    promise = make_safe(model, rng)
+    found = Safety(
+        asked=model.ask(promise.choice),
+        policy=baseline,
+        value_lower=-np.inf,
+        value_basis=NONE,
+        value_if_markov=promise.lower,
+        harm=promise.harm,
+        logged_value=promise.logged,
+        tests=tests,
+        missing=promise.missing,
+        if_missing=promise.missing,
+    )
+    failed = [test for test in tests if test.fails]
+    why = _speaks_against(failed)
+    if why:
+        found = replace(found, asked=nothing, missing=why)
+    elif log is not None and log.seen.n_episodes > 1 and log.seen.rewards is not None:
+        found = _try_out(found, model, promise, reward_range, objective, log, rng)
+    if not failed and tests and found.value_basis == NONE and np.isfinite(promise.lower):
+        found = replace(found, value_lower=promise.lower, value_basis=PASSED, missing="")
+    elif found.value_basis == NONE and not found.missing:
+        reason = (
+            f"{failed[0]}, so the model's own bound does not count"
+            if failed
+            else ("a table of counts has no rows by which the model could be tested")
+        )
+        found = replace(found, missing=reason)
+    if not (found.asked >= 0).any():
+        found = replace(found, harm=0.0)
+    rule = follow(logger, found.asked)
+    policy = by_state(rule, counts.visits.sum(axis=1), partition)
+    return replace(found, asked=freeze(found.asked), policy=freeze(policy))
+
+
+def _speaks_against(failed: list[Independence]) -> str:
+    """Say why no bound could hold, if tests speak for drift or for a confounder."""
+    kinds = {test.kind: test for test in failed}
+    if DRIFT in kinds:
+        return (
+            f"what follows a step changed in the course of the log: {kinds[DRIFT]}; fit a shorter "
+            "stretch of it, or add a column that tells the times apart"
+        )
+    if CHOICE in kinds:
+        return (
+            "whoever wrote the log chose by more than what was seen at each step: "
+            f"{kinds[CHOICE]}; add the column that they looked at, or who it was"
+        )
+    return ""
+
+
+def _try_out(
+    found: Safety,
+    model: Model,
+    promise: Promise,
+    reward_range: tuple[float, float],
+    objective: str | float,
+    log: Log,
+    rng: np.random.Generator,
+) -> Safety:
+    """Judge the policy by episodes in which it was not found; bring it closer to the log if needed.
+
+    A model that passed its tests is tried as it is. Of one that failed only those departures are
+    kept that held-out episodes bear out.
+    """
+    assert log.seen.rewards is not None
+    low, high = reward_range
+    rewards = low + (high - low) * log.seen.rewards
+    steps = log.propensities
+    if steps is None:
+        steps = model.logger[log.seen.observations, log.seen.actions]
+    failed = any(test.fails for test in found.tests)
+    first = rng.permutation(log.seen.n_episodes) % 2 == 0
+    parts = []
+    for own in (first, ~first):
+        seen, rows = some_episodes(log.seen, own), np.repeat(own, log.seen.lengths)
+        assert seen is not None
+        parts.append((seen, rewards[rows], steps[rows]))
+    halves = []
+    for seen, _, _ in parts:
+        part = Counts.from_trajectory(seen)
+        halves.append(Model(part, log.regroup(part), reward_range, objective, model.logger, rng))
+    crossed = list(zip(halves, parts[::-1], strict=True))
+
+    def judged(choose: Callable[[Model], Ints]) -> Verdict:
+        sums = [half.judge(*rest, half.ask(choose(half))) for half, rest in crossed]
+        return (sums[0] + sums[1]).verdict()
+
+    if not failed:
+        verdict = judged(lambda half: half.surest(promise.level))
+        found = replace(found, effective_episodes=verdict.effective)
+        if verdict.effective < FEWEST_EPISODES:
+            return found
+        return replace(found, value_lower=verdict.lower, value_basis=HELD_OUT, missing="")
+    best, best_share = judged(lambda half: half.nearest(0.0)), 0.0
+    for share in _SHARES:
+        verdict = judged(lambda half, share=share: half.nearest(share))  # type: ignore[misc]
+        if verdict.effective >= FEWEST_EPISODES and verdict.gain_lower > 0.0:
+            best, best_share = verdict, share
+            break
+    return replace(
+        found,
+        asked=model.ask(model.nearest(best_share)),
+        value_lower=best.lower,
+        value_basis=HELD_OUT,
+        effective_episodes=best.effective,
+        missing="",
+    )
+
+
+def make_safe(model: Model, rng: np.random.Generator) -> Promise:
+    """Choose by draws where to depart from the log, and bound what that earns in the model."""
+    draws, baseline = model.draws, model.baseline
+    options, levels = [np.full(len(baseline), -1)], [np.inf]
+    for level in _LEVELS:
+        choice = model.surest(level)
+        if not any(np.array_equal(choice, other) for other in options):
+            options.append(choice)
+            levels.append(level)
+    policies = [follow(baseline, choice) for choice in options]
     earned = _earned(draws, policies, baseline, _FIRST, rng)
     bounds = np.quantile(earned.acted, 1.0 - LEVEL, axis=0)
-    bounds += np.quantile(earned.mixed, 1.0 - LEVEL, axis=0)
-    harms = (earned.mixed < earned.logged[:, None] - earned.tolerance).mean(axis=0)
+    harms = (earned.acted < earned.logged[:, None] - earned.tolerance).mean(axis=0)
     harms[0] = 0.0
     bounds[harms > HARM] = -np.inf
     while True:  # twenty draws may overlook a harm
         best = int(bounds.argmax())
         judged = _earned(draws, [policies[best]], baseline, _DRAWS, rng, lost=True)
-        worse = judged.mixed[:, 0] < judged.logged - judged.tolerance
+        worse = judged.acted[:, 0] < judged.logged - judged.tolerance
         harm = float(worse.mean()) if best else 0.0
         if harm <= HARM:
             break
         bounds[best] = -np.inf
-    optimism = _optimism(draws, baseline, visits >= tries[best], rng) if best else 0.0
+    optimism = _optimism(model, options[best], rng) if best else 0.0
     lower = float(np.quantile(judged.acted[:, 0], 1.0 - LEVEL)) - optimism
     missing = ""
     if np.mean(judged.lost[:, 0] > _LOST) > 1.0 - LEVEL:
         lower = -np.inf
         missing = _missing(draws)
-    elif guess.strange > _STRANGE:
+    elif model.world.strange > _STRANGE:
         lower = -np.inf
         missing = (
-            f"{guess.strange:.0%} of new episodes will begin with an observation at which none "
-            f"began before; some {10 * draws.counts.n_steps:,} rows of the same kind would do"
+            f"{model.world.strange:.0%} of new episodes will begin with an observation at which "
+            f"none began before; some {10 * draws.counts.n_steps:,} rows of the same kind would do"
         )
-    return Safety(
-        policy=freeze(policies[best]),
-        value_lower=lower,
-        harm=harm,
-        logged_value=replace(guess, strange=0.0).value(baseline),
-        tries=tries[best],
-        missing=missing,
-    )
+    logged = replace(model.world, strange=0.0).value(baseline)
+    return Promise(options[best], lower, harm, logged, levels[best], missing)
 
 
-def _optimism(
-    draws: Draws, baseline: Floats, allowed: NDArray[np.bool_], rng: np.random.Generator
-) -> float:
+def _optimism(model: Model, choice: Ints, rng: np.random.Generator) -> float:
     """Return by how much a policy seems better where it was chosen for seeming the best.
 
     Logs as long as this one are written in drawn worlds, and policies are chosen by them.
     """
-    seeming = []
+    seeming, draws, baseline = [], model.draws, model.baseline
+    allowed = model.tried & (choice >= 0)[:, None]
     for _ in range(_CHOICES):
         world, _ = draws.draw(rng, regroup=False)
         guess = draws.relearn(world, rng)
-        act = likeliest(improve(guess, baseline, allowed))
-        seeming.append(guess.value(act) - world.value(act))
+        policy = follow(baseline, departures(guess, baseline, allowed))
+        seeming.append(guess.value(policy) - world.value(policy))
     return max(0.0, float(np.mean(seeming)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Earned:
-    acted: Floats  # by draw and policy: of the likeliest actions
-    mixed: Floats  # of the policies themselves
+    acted: Floats  # by draw and policy
     lost: Floats  # the probability of meeting what is not known
     logged: Floats  # of the log's own policy
 
@@ -295,19 +355,17 @@ def _earned(
     *,
     lost: bool = False,
 ) -> _Earned:
-    acted, mixed, missed = (np.zeros((n_draws, len(policies))) for _ in range(3))
+    acted, missed = (np.zeros((n_draws, len(policies))) for _ in range(2))
     logged = np.zeros(n_draws)
     for i in range(n_draws):
         world, origin = draws.draw(rng)
         known = replace(world, strange=0.0)  # at starts that were never seen all do the same
         logged[i] = known.value(baseline[origin])
         for j, policy in enumerate(policies):
-            act = likeliest(policy)[origin]
-            acted[i, j] = (world if lost else known).value(act)
-            mixed[i, j] = known.value(policy[origin])
+            acted[i, j] = known.value(policy[origin])
             if lost:
-                missed[i, j] = world.risk_of_unknown(act)
-    return _Earned(acted, mixed, missed, logged)
+                missed[i, j] = world.risk_of_unknown(policy[origin])
+    return _Earned(acted, missed, logged)
 
 
 def _missing(draws: Draws) -> str:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from romdp.core.text import columns, count, html_table, one_line
-from romdp.logs.model.checks import ALIKE
 
 if TYPE_CHECKING:
     from romdp.logs.model.latent import LatentModel
@@ -60,7 +59,7 @@ def _order(model: "LatentModel") -> list[int]:
 def _state_rows(model: "LatentModel") -> list[list[str]]:
     names = ["observations", "typical"] if model.named else []  # a vector has no name
     names = names if model.memory is None else ["after"]
-    chosen = ["best action", "pays"] if model.n_actions > 1 else []
+    chosen = ["do", "greedy", "pays"] if model.n_actions > 1 else []
     rows = [["state", "share", *names, *chosen, "leads to"]]
     states = np.arange(model.n_states)
     laws = model.mdp.transition[states, model.policy]
@@ -73,7 +72,11 @@ def _state_rows(model: "LatentModel") -> list[list[str]]:
                 str(s),
                 f"{model.share[s]:.1%}",
                 *(_members(model, s) if names else []),
-                *([one_line(model.action_names[best], _NAME), pays] if chosen else []),
+                *(
+                    [_doing(model, s), one_line(model.action_names[best], _NAME), pays]
+                    if chosen
+                    else []
+                ),
                 ", ".join(f"{x} ({laws[s, x]:.0%})" for x in ahead if laws[s, x] >= 0.01),
             ]
         )
@@ -85,6 +88,10 @@ def _members(model: "LatentModel", state: int) -> list[str]:
         return [one_line(model.observation_names[state], _HISTORY)]
     typical = ", ".join(one_line(name, 12) for name in model.typical(state, 3))
     return [f"{model.partition.sizes[state]:,}", typical]
+
+
+def _doing(model: "LatentModel", state: int) -> str:
+    return one_line(_asked(model, state) or "-", _NAME) if model.reward_range else "-"
 
 
 def _more_states(model: "LatentModel") -> list[str]:
@@ -104,22 +111,30 @@ def _states(model: "LatentModel") -> list[str]:
 
 
 def describe_safety(model: "LatentModel") -> list[str]:
-    """Say in words what the safe policy is, and what it earns at least."""
+    """Say in words what to do differently, and what that earns at least."""
     found = model.judged
     per = per_what(model)
+    departs = found.asked >= 0
+    share = model.visits[departs].sum() / max(1, model.visits.sum())
+    lines = [
+        f"what to do differently: at {count(int(departs.sum()), 'observation')} ({share:.0%} of "
+        "the steps); elsewhere go on as before"
+    ]
+    if not departs.any():
+        lines = ["what to do differently: nothing; go on as before"]
     if np.isfinite(found.value_lower):
-        bound = f"at least {found.value_lower:.4g} {per} with 95% confidence"
-    else:
-        bound = f"no lower bound, since {found.missing}"
-    lines = [f"safe policy: {bound}; the policy behind the log earns {found.logged_value:.4g}"]
-    if found.tries:
-        times = "once" if found.tries == 1 else f"{found.tries} times"
         lines.append(
-            f"it departs from that policy only for actions tried at least {times} in a state, and "
-            f"is worse with probability {found.harm:.0%}"
+            f"this earns at least {found.value_lower:.4g} {per} with 95% confidence (by "
+            f"{found.value_basis}); whoever wrote the log earns {found.logged_value:.4g}"
         )
     else:
-        lines.append("it is that policy: nothing in the log is sure to be better")
+        lines.append(f"no lower bound of what this earns, since {found.missing}")
+    if found.effective_episodes:
+        lines.append(
+            f"the log judges it as well as {found.effective_episodes:,.0f} episodes of it would"
+        )
+    if np.isfinite(found.value_if_markov):
+        lines.append(f"if the hidden states are right, at least {found.value_if_markov:.4g} {per}")
     return lines
 
 
@@ -133,23 +148,24 @@ def per_what(model: "LatentModel") -> str:
 
 
 def _gains(model: "LatentModel") -> list[str]:
-    lines = [
-        f"best policy: {model.gain:.4g} per step in the fitted model; at least "
+    lines = describe_safety(model)
+    lines.append(
+        f"the greedy policy of the fitted model promises {model.gain:.4g} per step; at least "
         f"{model.pessimistic_gain:.4g} and no policy above {model.optimistic_gain:.4g} inside "
-        f"the {1 - model.delta:.0%} widths, given the states",
-    ]
-    lines += describe_safety(model)
+        f"the {1 - model.delta:.0%} widths, given the states"
+    )
     value = None if model.held_out is None else model.held_out.value
     if value is not None:
         lines.append(
-            f"held-out episodes: {value.estimate:.4g} per step, 95% interval {value.low:.4g} to "
-            f"{value.high:.4g}; the logged actions earned {value.logged:.4g} "
+            f"that policy on held-out episodes: {value.estimate:.4g} per step, 95% interval "
+            f"{value.low:.4g} to {value.high:.4g}; the logged actions earned {value.logged:.4g} "
             f"({value.agreement:.0%} of them agree with the policy)"
         )
-        if any(check.ok is False for check in model.checks if check.name == ALIKE):
-            lines.append("some of these states mix different ones, so do not rely on these gains")
     return lines
 
+
+AS_BEFORE = "as before"
+"""What to do where the log bears no departure out."""
 
 _TYPICAL = 12  # observations listed with each state
 _DOUBTFUL = 200  # observations listed by how doubtful their placing is
@@ -224,11 +240,21 @@ def _state(model: LatentModel, state: int) -> dict[str, Any]:
         "share": float(model.share[state]),
         "n_observations": int(model.partition.sizes[state]),
         "typical": [str(name) for name in model.typical(state, _TYPICAL)],
+        "asked": _asked(model, state),
         "best_action": str(model.action_names[model.policy[state]]),
-        "safe_action": str(model.action_names[model.safe_policy[state].argmax()]),
         "cautious_action": str(model.action_names[model.cautious_policy[state]]),
         "actions": actions,
     }
+
+
+def _asked(model: LatentModel, state: int) -> str | None:
+    """Return what to do differently in most steps of a state; None where somebody planned."""
+    if model.plan is not None:
+        return None
+    members = model.partition.labels == state
+    weights = np.bincount(model.judged.asked[members] + 1, model.visits[members])
+    most = int(weights.argmax())
+    return str(model.action_names[most - 1]) if most else AS_BEFORE
 
 
 def _margins(model: LatentModel) -> dict[str, Any]:

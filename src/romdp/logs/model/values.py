@@ -10,7 +10,7 @@ from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.logs.model.draws import Draws, World
-from romdp.logs.model.safety import improve, likeliest
+from romdp.logs.model.trial import departures, follow
 
 Floats = NDArray[np.float64]
 
@@ -53,9 +53,9 @@ def find_values(
     share = counts.visits.sum(axis=1) / max(1, counts.n_steps)
     guess = draws.best_guess()
     tried: NDArray[np.bool_] = np.asarray(counts.visits > 0)
-    usual = np.full(tried.shape, 1.0 / counts.n_actions)
-    policy = improve(guess, usual, tried)
-    policy = np.where(np.any(tried, axis=1, keepdims=True), likeliest(policy), usual)
+    any_of_them = np.where(tried.any(axis=1, keepdims=True), tried, True)
+    usual = any_of_them / any_of_them.sum(axis=1, keepdims=True)
+    policy = follow(usual, departures(guess, usual, tried))
     rng = generator(0)
     drawn = [worth(draws.draw(rng, regroup=False)[0], policy, share) for _ in range(_DRAWS)]
     errors = (np.std(np.stack(found), axis=0) for found in zip(*drawn, strict=True))

@@ -7,14 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import choice, real_number
+from romdp.core.validation import choice
 from romdp.data.counts import Counts
 from romdp.data.tally import DENSE_LIMIT
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.data.transitions import sparse_rows
 from romdp.encoding.decoder import StateDecoder
 from romdp.logs.reading.names import Floats, Ints, mix, numbered
-from romdp.logs.reading.stretches import A_BITS, BLOCK, ENDED, O_BITS, Stretch, scale
+from romdp.logs.reading.stretches import (
+    A_BITS,
+    BLOCK,
+    ENDED,
+    O_BITS,
+    Stretch,
+    scale,
+    share_limit,
+)
 
 if TYPE_CHECKING:
     from romdp.logs.remembering import StateMemory
@@ -56,6 +64,8 @@ class LogCounts:
         For vectors: from a vector to its hidden state, which is what was counted.
     memory : StateMemory or None
         If states look back: from histories to states, which are what was counted.
+    propensities : ndarray or None
+        Those of the steps that are held out, if the log has a column of them.
     """
 
     counts: Counts
@@ -68,6 +78,12 @@ class LogCounts:
     inverse_propensities: Floats | None = None
     decoder: StateDecoder | None = None
     memory: "StateMemory | None" = None
+    propensities: Floats | None = None
+
+    @property
+    def in_episodes(self) -> bool:
+        """Whether there are several episodes, and not blocks of one."""
+        return self.n_episodes > 1
 
     @property
     def total(self) -> Counts:
@@ -75,6 +91,16 @@ class LogCounts:
         if self.held_out is None:
             return self.counts
         return self.counts + Counts.from_trajectory(self.held_out, sparse=self.counts.is_sparse)
+
+    def hold_out(self, share: float, rng: np.random.Generator) -> tuple[Counts, Trajectory | None]:
+        """Hold out only a share of the episodes that are held out, and count the rest."""
+        if self.held_out is None:
+            return self.counts, None
+        chosen = rng.random(self.held_out.n_episodes) < share
+        held, rest = (some_episodes(self.held_out, which) for which in (chosen, ~chosen))
+        if rest is None:
+            return self.counts, held
+        return self.counts + Counts.from_trajectory(rest, sparse=self.counts.is_sparse), held
 
 
 @dataclass(frozen=True)
@@ -140,10 +166,10 @@ class LogRows:
         """Count all episodes but a share of them, which is held out."""
         seen = self.in_blocks().seen
         rank = mix(mix(np.arange(seen.n_episodes)) ^ mix(np.array([seed])))
-        limit = int(real_number(holdout, "holdout", 0.0, 1.0, open_high=True) * 2.0**63)
+        limit = share_limit(holdout)
         while seen.lengths[rank < limit].sum() > most_held:
             limit //= 2
-        counted, held_out = (_episodes(seen, part) for part in (rank >= limit, rank < limit))
+        counted, held_out = (some_episodes(seen, part) for part in (rank >= limit, rank < limit))
         sizes = seen.n_observations, seen.n_actions
         inverse = None
         if self.propensities is not None:
@@ -160,10 +186,13 @@ class LogRows:
             inverse,
             self.decoder,
             self.memory,
+            None
+            if self.propensities is None
+            else self.propensities[np.repeat(rank < limit, seen.lengths)],
         )
 
 
-def _episodes(seen: Trajectory, chosen: NDArray[np.bool_]) -> Trajectory | None:
+def some_episodes(seen: Trajectory, chosen: NDArray[np.bool_]) -> Trajectory | None:
     """Return some episodes alone."""
     if not chosen.any():
         return None
@@ -263,6 +292,7 @@ def finish(stretch: Stretch, as_text: bool) -> LogCounts:
         counts.n_steps + (0 if held is None else held.n_steps),
         len(stretch.chains),
         inverse,
+        propensities=None if rows is None else rows.propensities,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import choice, real_number, whole_number
+from romdp.core.validation import choice, whole_number
 from romdp.logs.reading.closing import (
     LogCounts,
     LogRows,
@@ -94,7 +94,7 @@ def count_logs(
     settings = LogSettings(
         columns,
         whole_number(seed, "seed", 0, 2**62),
-        real_number(holdout, "holdout", 0.0, 1.0, open_high=True),
+        holdout,
         whole_number(most_held, "most_held", 0),
         whole_number(max_observations, "max_observations", 1, ENDED),
         whole_number(max_actions, "max_actions", 1, 2**A_BITS - 1),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import LARGEST_REWARD
+from romdp.core.validation import LARGEST_REWARD, real_number
 from romdp.data.tally import Tally
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.data.vocabulary import Vocabulary
@@ -174,7 +174,7 @@ class Stretch:
         self.totals = np.zeros((0, 3, 2))  # of rewards, squares, 1 / propensity; and of rounding
         self.low, self.high, self.shift = np.inf, -np.inf, settings.shift
         # What has a lower rank is kept.
-        self.limit = _MANY_KEYS if settings.keep_all else int(settings.holdout * 2.0**63)
+        self.limit = _MANY_KEYS if settings.keep_all else share_limit(settings.holdout)
         self.first: Rows = np.zeros(0, row_type(np.int8))  # of each chain
         self.last = self.first
         self.kept: list[Rows] = []
@@ -404,6 +404,11 @@ def count_stretch(
         for rows in () if sorter is None else sorter.rest(batch_rows):
             stretch.take(rows)
     return stretch
+
+
+def share_limit(share: float) -> int:
+    """Return the rank below which lies such a share of episodes."""
+    return min(_MANY_KEYS, int(real_number(share, "holdout", 0.0, 1.0) * 2.0**63))
 
 
 def _grown(rows: Rows, like: Rows, size: int) -> Rows:

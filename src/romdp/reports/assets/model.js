@@ -58,7 +58,7 @@
     return wanted ? ranks.flat() : [...among];
   };
   const rest = (count, what) => (count > 0 ? [make("p", { className: "note" }, `and ${number(count)} more${what}`)] : []);
-  const recommended = (s) => (s < 0 || !data.rewarded ? "-" : name(data.actions[data.states[s].best]));
+  const asked = (y) => (seen.asked[y] < 0 ? "as before" : name(data.actions[seen.asked[y]]));
   const everything = seen.names.map((_, y) => y);
   const find = () => {
     if (!$("find").value.trim()) {
@@ -70,15 +70,15 @@
       $("found").replaceChildren(make("p", { className: "note" }, "No observation has this in its name."));
       return;
     }
-    const advice = (y) => (data.rewarded ? [recommended(seen.states[y])] : []);
+    const advice = (y) => (data.rewarded ? [asked(y)] : []);
     const rows = found.slice(0, MOST_FOUND).map((y) => [
       name(seen.names[y]), ...advice(y), stateButton(seen.states[y]), certain(seen.certainty[y]),
       number(seen.visits[y]),
     ]);
-    const asked = data.rewarded ? ["what to do"] : [];
+    const heading = data.rewarded ? ["what to do"] : [];
     $("found").replaceChildren(
-      grid(["observation", ...asked, "state", "certainty", "seen"], rows,
-        ["wrap", ...asked.map(() => "wrap"), "", "number", "number"]),
+      grid(["observation", ...heading, "state", "certainty", "seen"], rows,
+        ["wrap", ...heading.map(() => "wrap"), "", "number", "number"]),
       ...rest(found.length - MOST_FOUND, "; type more of the name"));
   };
   if ($("find")) $("find").addEventListener("input", find);
@@ -127,11 +127,13 @@
   };
   const summary = (state) => {
     const words = [`${percent(state.share)} of all steps`];
-    if (state.future !== null) words.push(`${percent(state.future)} if the best policy is followed`);
+    if (state.future !== null) words.push(`${percent(state.future)} if the greedy policy is followed`);
     const advice = [];
     if (data.rewarded) {
       const tries = state.actions[state.best].visits;
-      advice.push(make("p", {}, "What to do: ", make("b", {}, name(data.actions[state.best])),
+      const planned = state.asked === null;
+      if (!planned) advice.push(make("p", {}, "What to do: ", make("b", {}, name(state.asked)), "."));
+      advice.push(make("p", {}, planned ? "What to do: " : "Greedy: ", make("b", {}, name(data.actions[state.best])),
         tries < data.rare ? ` (tried only ${number(tries)} times)`
           : state.sure === null ? "" : ` (${certain(state.sure)} sure that it beats the next best)`));
     }
@@ -183,7 +185,7 @@
 
   const names = data.actions.map((text, a) => [a, `always: ${text}`]);
   const menu = choice("moves under", [
-    ...(data.rewarded ? [["best", "the best policy"]] : []), ["logged", data.logged],
+    ...(data.rewarded ? [["best", "the best of the model"]] : []), ["logged", data.logged],
     ...(names.length > 1 ? names : []),
   ], (value) => {
     view.moves = value;

@@ -1,0 +1,239 @@
+"""Tests of what a model of a log assumes, each of which can fail.
+
+Given what was seen and done, nothing else may tell what follows: not the action, the state or the
+reward before, not the step of the episode, not the part of the log. These are asked inside each
+observation and action, so that an observation in a wrong state is no reason to fail. Which
+observation of its state it is may not tell either; that is asked inside each state and action. And
+if the choice depends on the action before while what follows does, too, somebody may have acted on
+something that is not in the log.
+
+A test compares how much of the variance of what follows (the reward, the end of the episode, the
+next state) its cells explain with what they explain if rows are shuffled inside their stratum.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
+
+from romdp.data.partition import Partition
+from romdp.data.trajectory import END, UNKNOWN, Trajectory
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MEMORY, ALIKE, DRIFT, CHOICE = "memory", "alike", "drift", "choice"
+"""What a test that fails speaks for: something that is not shown and lasts, states that mix
+different ones, a world that changed, a logger who chose by more than what was shown."""
+
+LEVEL = 0.001
+"""The probability that a test of something that is true fails, over all tests of its kind: what
+fails costs all that could be promised."""
+
+NEGLIGIBLE = 1e-3
+"""A share of the variance below this does no harm, however sure it is."""
+
+_SHUFFLES = 60
+_MOST_STEPS = 50_000
+_FEWEST_STEPS = 100
+_FEWEST_EPISODES = 10
+_BINS = 16  # of next and of earlier states
+_PARTS = 4  # of the log
+_TOGETHER = 10  # choices at an observation in a stretch, so that there are some to compare
+
+
+@dataclass(frozen=True)
+class Independence:
+    """One test.
+
+    Attributes
+    ----------
+    name : str
+        What might tell something.
+    about : str
+        What it tells most about: "the reward", "the end", "the next state", "the choice".
+    kind : str
+        What its failure speaks for: "memory", "alike", "drift" or "choice".
+    size : float
+        The share of the variance that it explains beyond what shuffled rows do.
+    p_value : float
+        The probability of as much if it tells nothing, corrected for all tests of its kind.
+    n_steps : int
+        Steps that were compared with others.
+    """
+
+    name: str
+    about: str
+    kind: str
+    size: float
+    p_value: float
+    n_steps: int
+
+    @property
+    def fails(self) -> bool:
+        """Whether it tells more than luck would, and more than a trifle."""
+        return self.p_value <= LEVEL and self.size > NEGLIGIBLE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} tells {max(0.0, self.size):.2%} of {self.about} "
+            f"(p = {self.p_value:.2g}, {self.n_steps:,} steps)"
+        )
+
+
+def run_tests(
+    seen: Trajectory, partition: Partition, in_episodes: bool, rng: np.random.Generator
+) -> tuple[Independence, ...]:
+    """Make every test for which there are enough steps.
+
+    Parameters
+    ----------
+    seen
+        Steps of the log, in their order.
+    partition
+        The hidden states.
+    in_episodes
+        Whether the log has episodes of its own, so that the step of an episode means something.
+    rng
+        Shuffles.
+    """
+    s = partition.labels[seen.observations]
+    n = len(s)
+    starts = np.cumsum(seen.lengths) - seen.lengths
+    whose = np.repeat(np.arange(seen.n_episodes), seen.lengths)
+    step = np.arange(n) - starts[whose]
+    later = step > 0
+    before = np.maximum(np.arange(n) - 1, 0)
+    bins = rng.permutation(partition.n_clusters) % _BINS
+    pair = bins[s[before]] * seen.n_actions + seen.actions[before]
+    rewards = np.zeros(n) if seen.rewards is None else seen.rewards
+    thirds = np.unique(np.quantile(rewards, [1 / 3, 2 / 3]))
+    low = np.searchsorted(thirds, rewards, side="left") + (rewards > thirds[0])
+    follows = _outcomes(seen, partition.labels, bins)
+    choice = {"the choice": np.eye(seen.n_actions)[seen.actions]}
+    at_action = seen.observations * seen.n_actions + seen.actions
+    in_state = s * seen.n_actions + seen.actions
+    rows = (s >= 0) & (rng.permutation(n) < _MOST_STEPS)
+    asked = [
+        ("the action before", MEMORY, seen.actions[before], rows & later),
+        ("the state and the action before", MEMORY, pair, rows & later & (s[before] >= 0)),
+    ]
+    if seen.rewards is not None:
+        asked.append(("the reward before", MEMORY, low[before], rows & later))
+    if in_episodes:
+        age = np.minimum(step, 3) + np.log2(np.maximum(step, 3) / 3).astype(np.int64)
+        asked.append(("the step of the episode", MEMORY, age, rows))
+    found = [
+        _test(name, kind, follows, at_action, in_state, told, which, rng)
+        for name, kind, told, which in asked
+    ]
+    part = _PARTS * np.arange(n) // max(1, n)
+    part = part[starts + seen.lengths // 2][whose]
+    if seen.n_episodes >= _FEWEST_EPISODES:
+        found.append(
+            _test(
+                "the part of the log", DRIFT, follows, at_action, in_state, part, rows, rng, whose
+            )
+        )
+    if not partition.is_identity:
+        about, shown = "the observation in its state", seen.observations
+        found.append(_test(about, ALIKE, follows, in_state, in_state, shown, rows, rng))
+    # Habits that change in time are no trouble: choices are compared inside short stretches.
+    times = max(1, n // (_TOGETHER * max(1, len(np.unique(seen.observations)))))
+    found.append(
+        _test(
+            "the action before",
+            CHOICE,
+            choice,
+            seen.observations * times + times * np.arange(n) // max(1, n),
+            s,
+            seen.actions[before],
+            rows & later,
+            rng,
+        )
+    )
+    made = [test for test in found if test is not None]
+    kinds = [test.kind for test in made]
+    return tuple(
+        Independence(
+            t.name, t.about, t.kind, t.size, min(1.0, t.p_value * kinds.count(t.kind)), t.n_steps
+        )
+        for t in made
+    )
+
+
+def _outcomes(seen: Trajectory, labels: Ints, bins: Ints) -> dict[str, Floats]:
+    """Return what followed each step, by what it is about; NaN where that is not known."""
+    after = seen.next_observations
+    s = np.append(labels, -1)[np.maximum(after, -1)]
+    known = ((s >= 0) | (after == END))[:, None]
+    found = {}
+    if seen.rewards is not None:
+        found["the reward"] = seen.rewards[:, None]
+    if (after == END).any():
+        found["the end"] = np.where(after == UNKNOWN, np.nan, after == END)[:, None]
+    place = np.where(s >= 0, np.append(bins, 0)[s], _BINS)
+    found["the next state"] = np.where(known, np.eye(_BINS + 1)[place][:, :_BINS], np.nan)
+    return found
+
+
+def _test(
+    name: str,
+    kind: str,
+    outcomes: dict[str, Floats],
+    strata: Ints,
+    coarse: Ints,
+    told: Ints,
+    which: NDArray[np.bool_],
+    rng: np.random.Generator,
+    whole: Ints | None = None,
+) -> Independence | None:
+    """Test whether something tells about what follows, given the stratum.
+
+    Cells are pairs of ``coarse`` and ``told``. What followed is shuffled inside each stratum; with
+    ``whole``, what is told is the same in each of these, and they are shuffled as one.
+    """
+    at = np.flatnonzero(which)
+    at = at[np.argsort(strata[at], kind="stable")]
+    _, stratum, sizes = np.unique(strata[at], return_inverse=True, return_counts=True)
+    compared = int(sizes[sizes > 1].sum())
+    if compared < _FEWEST_STEPS:
+        return None
+    columns, owner = [], []
+    for about, values in outcomes.items():
+        for column in values[at].T:
+            known = np.isfinite(column)
+            y = np.where(known, column, 0.0)
+            per = np.maximum(1.0, np.bincount(stratum, known))
+            rest = np.where(known, y - (np.bincount(stratum, y) / per)[stratum], 0.0)
+            if rest.std() > 1e-9:
+                columns.append(rest / rest.std())
+                owner.append(about)
+    if not columns or told[at].min() == told[at].max():
+        return None
+
+    def explained(told: Ints, order: Any = slice(None)) -> Floats:
+        cell = coarse[at] * (1 + int(told.max())) + told
+        _, cell, per = np.unique(cell, return_inverse=True, return_counts=True)
+        return np.array([(np.bincount(cell, y[order]) ** 2 / per).sum() for y in columns])
+
+    lucky = np.empty((_SHUFFLES, len(columns)))
+    for i in range(_SHUFFLES):
+        if whole is not None:
+            _, first, group = np.unique(whole[at], return_index=True, return_inverse=True)
+            lucky[i] = explained(rng.permutation(told[at][first])[group])
+        else:
+            lucky[i] = explained(told[at], np.argsort(stratum + rng.random(len(at))))
+    there = explained(told[at])
+    best: tuple[float, float, str] = (2.0, 0.0, "")
+    names = list(dict.fromkeys(owner))
+    for about in names:
+        mine = np.array([x == about for x in owner])
+        usual, value = lucky[:, mine].sum(axis=1), float(there[mine].sum())
+        mean, spread = float(usual.mean()), max(1e-12, float(usual.var(ddof=1)))
+        p_value = float(gammaincc(mean**2 / spread, max(0.0, value) * mean / spread))
+        best = min(best, (p_value, (value - mean) / (mine.sum() * len(at)), about))
+    p_value, size, about = best
+    return Independence(name, about, kind, size, min(1.0, p_value * len(names)), compared)
