@@ -9,6 +9,7 @@ from collections.abc import Callable
 import gymnasium
 import gymnasium_worlds
 import learning
+import log_troubles
 import log_worlds
 import numpy as np
 import simulator
@@ -329,6 +330,13 @@ def bound_holds(seed: int) -> float:
     """Whether `value_lower` is a lower bound of what `act` earns there."""
     row = _log(seed)
     return float(row["lower"] <= row["act"] + 1e-9)
+
+
+def bound_holds_in_trouble(seed: int) -> float:
+    """Whether `value_lower` holds where something that lasts is not shown, known or not."""
+    name = ("shop", "clinic", "maintenance", "queue", "inventory")[seed % 5]
+    trouble = ("confounder", "unseen", "drift")[seed % 3]
+    return float(log_troubles.measure(name, "half", trouble, 10_000, seed)["holds"])
 
 
 def _log(seed: int) -> dict[str, float]:

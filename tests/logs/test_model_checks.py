@@ -120,7 +120,7 @@ def test_rank_is_in_doubt_where_the_noise_could_hide_it():
 @pytest.mark.parametrize(
     ("kind", "name", "advice"),
     [
-        ("memory", "the hidden states are Markov", "let states remember"),
+        ("memory", "the hidden states are Markov", "let states look back"),
         ("alike", "the observations of a state are alike", "gather more rows"),
         ("drift", "the world stayed the same", "shorter stretch"),
         ("choice", "whoever wrote the log chose by what was seen", "column that they looked at"),

@@ -30,7 +30,6 @@ from romdp.logs.model.trial import (
     FEWEST_EPISODES,
     LEVEL,
     Model,
-    Verdict,
     by_state,
     departures,
     follow,
@@ -232,8 +231,10 @@ def _try_out(
 ) -> Safety:
     """Judge the policy by episodes in which it was not found; bring it closer to the log if needed.
 
-    A model that passed its tests is tried as it is. Of one that failed only those departures are
-    kept that held-out episodes bear out.
+    A model that passed its tests is tried as it is; where neither bound says anything, only those
+    departures are kept that both halves of the log propose, too. If it failed, a policy that was
+    found in one half is followed, and brought closer to the log until the other half can judge it,
+    if that half bears out that it earns more.
     """
     assert log.seen.rewards is not None
     low, high = reward_range
@@ -241,7 +242,6 @@ def _try_out(
     steps = log.propensities
     if steps is None:
         steps = model.logger[log.seen.observations, log.seen.actions]
-    failed = any(test.fails for test in found.tests)
     first = rng.permutation(log.seen.n_episodes) % 2 == 0
     parts = []
     for own in (first, ~first):
@@ -253,29 +253,38 @@ def _try_out(
         part = Counts.from_trajectory(seen)
         halves.append(Model(part, log.regroup(part), reward_range, objective, model.logger, rng))
     crossed = list(zip(halves, parts[::-1], strict=True))
-
-    def judged(choose: Callable[[Model], Ints]) -> Verdict:
-        sums = [half.judge(*rest, half.ask(choose(half))) for half, rest in crossed]
-        return (sums[0] + sums[1]).verdict()
-
-    if not failed:
-        verdict = judged(lambda half: half.surest(promise.level))
-        found = replace(found, effective_episodes=verdict.effective)
-        if verdict.effective < FEWEST_EPISODES:
-            return found
-        return replace(found, value_lower=verdict.lower, value_basis=HELD_OUT, missing="")
-    best, best_share = judged(lambda half: half.nearest(0.0)), 0.0
-    for share in _SHARES:
-        verdict = judged(lambda half, share=share: half.nearest(share))  # type: ignore[misc]
-        if verdict.effective >= FEWEST_EPISODES and verdict.gain_lower > 0.0:
-            best, best_share = verdict, share
-            break
+    if not any(test.fails for test in found.tests):
+        first_sums, second_sums = (
+            half.judge(*rest, half.ask(half.surest(promise.level))) for half, rest in crossed
+        )
+        sums = first_sums + second_sums
+        found = replace(found, effective_episodes=sums.effective)
+        if sums.effective >= FEWEST_EPISODES:
+            lower = sums.verdict(LEVEL).lower
+            return replace(found, value_lower=lower, value_basis=HELD_OUT, missing="")
+        if not np.isfinite(promise.lower):  # nothing bears the model out but its own halves
+            proposed = [half.ask(half.choice) for half in halves]
+            agreed = np.all([asked == found.asked for asked in proposed], axis=0)
+            found = replace(found, asked=np.where(agreed, found.asked, -1))
+        return found
+    asked = np.full_like(found.asked, -1)
+    sums = model.judge(log.seen, rewards, steps, asked)
+    verdict = sums.verdict(LEVEL)
+    for half, rest in crossed:
+        nearer = (half.ask(half.nearest(share)) for share in _SHARES)
+        tried = ((one, half.judge(*rest, one)) for one in nearer)
+        one, judged = next(
+            (pair for pair in tried if pair[1].effective >= FEWEST_EPISODES), (asked, sums)
+        )
+        better = judged.verdict(1.0 - (1.0 - LEVEL) / len(crossed))
+        if better.gain_lower > 0.0 and better.lower > verdict.lower:
+            asked, sums, verdict = one, judged, better
     return replace(
         found,
-        asked=model.ask(model.nearest(best_share)),
-        value_lower=best.lower,
+        asked=asked,
+        value_lower=verdict.lower,
         value_basis=HELD_OUT,
-        effective_episodes=best.effective,
+        effective_episodes=sums.effective,
         missing="",
     )
 

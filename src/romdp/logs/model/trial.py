@@ -44,24 +44,11 @@ class Logger(NamedTuple):
     steps: Floats
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What one part of the log says about policies of the other.
+class Verdict(NamedTuple):
+    """Lower bounds of what a policy earns, and of what it earns more than the logger."""
 
-    Attributes
-    ----------
-    value, lower : float
-        What the policy earns, and its 95% lower bound.
-    gain_lower : float
-        The 95% lower bound of what it earns more than whoever wrote the log.
-    effective : float
-        How many equally weighted episodes judge it.
-    """
-
-    value: float
     lower: float
     gain_lower: float
-    effective: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +65,23 @@ class Sums:
         """Put the episodes of two parts together."""
         return Sums(**{name: np.append(x, vars(other)[name]) for name, x in vars(self).items()})
 
-    def verdict(self) -> Verdict:
-        """Return estimates with Student's t over effective episodes."""
+    @property
+    def effective(self) -> float:
+        """How many equally weighted episodes judge the policy."""
+        return float(self.last.sum() ** 2 / max(1e-300, float((self.last**2).sum())))
+
+    def verdict(self, level: float) -> Verdict:
+        """Return bounds that hold with this probability: Student's t over effective episodes."""
         if not self.last.any():
-            return Verdict(np.nan, -np.inf, -np.inf, 0.0)
-        effective = float(self.last.sum() ** 2 / (self.last**2).sum())
+            return Verdict(-np.inf, -np.inf)
         each = np.arange(len(self.last))
         value, error = clustered(self.earned, self.weight, each)
         logged = float(self.logged.sum() / self.size.sum())
         ahead = (self.earned - value * self.weight) / self.weight.mean()
         ahead = ahead - (self.logged - logged * self.size) / self.size.mean()
         beyond = float(ahead.std(ddof=1)) / np.sqrt(len(each)) if len(each) > 1 else np.inf
-        reach = float(stdtrit(max(1.0, effective - 1.0), LEVEL))
-        lower = value - reach * error
-        return Verdict(value, lower, value - logged - reach * beyond, effective)
+        reach = float(stdtrit(max(1.0, self.effective - 1.0), level))
+        return Verdict(value - reach * error, value - logged - reach * beyond)
 
 
 class Model:
