@@ -219,7 +219,7 @@ def write_log(name: str, logger: str, trouble: str, rows: int, seed: int) -> Log
         best = best.reshape(world.rewards.shape)
     explores = {"half": 0.5, "rare": 0.06, "fixed": 0.0}[logger]
     if logger != "half":  # good in two states of three
-        wrong = rng.random(n_states) < 1 / 3
+        wrong = np.arange(n_states) % 3 == 0
         best[:, wrong] = np.roll(best[:, wrong], 1, axis=2)
     acts = (1 - explores) * best + explores / n_actions
     state_of = emission.argmax(axis=0)
