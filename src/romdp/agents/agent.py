@@ -344,14 +344,14 @@ class AgentState:
     def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
         """Flatten the budgets and append that of the observations without a group.
 
-        Where those met are states, the next one is met as a state too: the epoch ends there.
+        Where all those met are states, the next one is met as a state too: the epoch ends there.
         """
         met, n_actions = self.recorder.n_met, self.recorder.n_actions
         unseen = np.flatnonzero(self.partition.labels[:met] < 0)
         visits = 0
         if unseen.size:
             visits = int(self.recorder.visits.reshape(-1, n_actions)[unseen].sum())
-        alone = self.partition.n_clusters > 0 and has_states_alone(self.partition)
+        alone = not unseen.size and met > 0 and has_states_alone(self.partition)
         least = 0 if alone else self.agent.stopping.unseen_budget(visits)
         return np.append(budget.ravel(), least)
 
