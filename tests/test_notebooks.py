@@ -103,6 +103,6 @@ def test_a_model_of_a_log():
     assert title.startswith(f"{model.n_states} hidden states behind 9 observations")
     assert {row[head.index("state")] for row in rows} == {str(s) for s in range(model.n_states)}
     assert "<p" in rows[0][head.index("typical")]  # escaped in the source: read() parsed it
-    assert f"best policy: {model.gain:.4g} per step" in below
+    assert f"this earns at least {model.value_lower:.4g} per step" in below
     for check in model.checks:
         assert str(check) in below

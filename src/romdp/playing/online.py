@@ -176,7 +176,7 @@ class Online:
         """Use an encoder; one that learns needs what was seen."""
         encoder = encoder.inner if isinstance(encoder, RememberedCodes) else encoder
         inner = VectorEncoder(encoder.space) if isinstance(encoder, VectorCodes) else encoder
-        memory = check_memory(getattr(self._agent, "memory", 0))
+        memory = check_memory(self._agent.memory) if isinstance(self._agent, Agent) else 0
         self._encoder = inner if memory == 0 else RememberingEncoder(inner, memory)
         self._learned = None
         if isinstance(self._encoder, VectorEncoder | RememberingEncoder):

@@ -5,8 +5,6 @@ from typing import Any, TypeAlias
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import LARGEST_REWARD, real_number
 
-_LARGEST = 1e150  # squares of rewards, and sums of a few of them, must be finite
-
 Range: TypeAlias = tuple[float, float] | None
 """The smallest and the largest reward; None where they may be any numbers."""
 
@@ -51,11 +49,6 @@ def unit_reward(reward: Any, reward_range: Range, step: int) -> float:
     """Rescale a reward to [0, 1]; one outside its range is refused. Without one it is kept."""
     number = real_number(reward, f"reward of step {step + 1}", -LARGEST_REWARD, LARGEST_REWARD)
     if reward_range is None:
-        if abs(number) > _LARGEST:
-            raise InvalidInputError(
-                f"reward {number:g} of step {step + 1} is too large to be squared; rescale rewards "
-                f"to sizes below {_LARGEST:g}"
-            )
         return number
     low, high = reward_range
     unit = (number - low) / (high - low)

@@ -215,7 +215,7 @@ class ActionMask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     >>> env = ActionMask(gymnasium.make("Taxi-v4"))  # its mask leaves out what changes nothing
     >>> shown, info = env.reset(seed=0)
     >>> info["action_mask"].tolist()
-    [1, 1, 0, 1, 0, 0]
+    [1, 1, 0, 0, 0, 0]
     >>> int(env.step(2)[0]) == int(gymnasium.Env.unwrapped.fget(env).s)
     True
     """
