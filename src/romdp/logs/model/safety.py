@@ -83,10 +83,10 @@ class Safety:
 
     Attributes
     ----------
-    asked : ndarray of int64, shape (n_observations,)
+    asked : ndarray of int64
         The action that the log bears out at each observation, -1 to go on as before.
-    policy : ndarray, shape (n_states, n_actions)
-        The probabilities of actions in each state that this comes to.
+    policy : ndarray
+        The probabilities of actions in each state that this comes to; shape (n_states, n_actions).
     value_lower : float
         A 95% lower bound of what following ``asked`` earns, in units of the reward; minus infinity
         if there is none.
