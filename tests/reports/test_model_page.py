@@ -396,7 +396,6 @@ def known_model(world, seen):
     return build(
         romdp.Partition(world.labels),
         Counts.from_trajectory(seen),
-        np.ones(y, np.int64),
         np.full(y, 5.0),
         np.full(y, 0.99),
         observation_names=tuple(range(y)),

@@ -185,7 +185,7 @@
 
   const names = data.actions.map((text, a) => [a, `always: ${text}`]);
   const menu = choice("moves under", [
-    ...(data.rewarded ? [["best", "the best of the model"]] : []), ["logged", data.logged],
+    ...(data.rewarded ? [["best", "the greedy policy"]] : []), ["logged", data.logged],
     ...(names.length > 1 ? names : []),
   ], (value) => {
     view.moves = value;
