@@ -19,7 +19,7 @@ from romdp.agents.planners import THIN, Optimism, Planner, Posterior, goal_of
 from romdp.agents.stopping import Doubling, Stopping, spare_of
 from romdp.clustering.clusterer import Clusterer, Evidence, Singletons, has_states_alone
 from romdp.core.errors import InvalidInputError
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, index, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import choice, whole_number
 from romdp.data.budget import Budget
@@ -39,6 +39,20 @@ _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
 _MOST_STEPS = 2**62  # so that sums of steps do not overflow
 _COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps")
+_FORMAT = Format(
+    "agent",
+    labels=index("observations", of="observations", none=True),
+    table=index("observations", of="actions"),
+    values=real("observations"),
+    recorder=part(),
+    budget=part(
+        format=Format("budget", visits=whole("*"), steps=whole(low=0), spare=whole(low=0)),
+    ),
+    **{name: whole(low=0, high=_MOST_STEPS) for name in _COUNTERS},
+    converged=exact(np.bool_),
+    gain=exact(np.float64),
+    staged=index("* *", of="actions"),
+)
 
 _FIRST_LOOK = 2_000  # steps after which rewards should have differed
 _logger = logging.getLogger("romdp")
@@ -335,6 +349,11 @@ class AgentState:
         return self._table
 
     @property
+    def labels(self) -> NDArray[np.int64]:
+        """The group of every observation, -1 for none."""
+        return self.partition.labels
+
+    @property
     def values(self) -> NDArray[np.float64]:
         """What the last plan expects at every observation; the best of them without a group."""
         if self._values is None:
@@ -476,19 +495,7 @@ class AgentState:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold; later steps do not change it."""
-        return {
-            **{f"recorder_{name}": array for name, array in self.recorder.arrays().items()},
-            "labels": self.partition.labels,
-            "table": self.table,
-            "values": self.values,
-            "budget_visits": self.budget.visits.copy(),
-            "budget_steps": np.array(self.budget.steps, np.int64),
-            "budget_spare": np.array(self.budget.spare, np.int64),
-            **{name: np.array(getattr(self, name), np.int64) for name in _COUNTERS},
-            "converged": np.array(self.converged, np.bool_),
-            "gain": np.array(self.gain, np.float64),
-            "staged": self.staged,
-        }
+        return _FORMAT.pack(self)[0]
 
     @classmethod
     def from_arrays(
@@ -500,41 +507,34 @@ class AgentState:
         arrays: Mapping[str, NDArray[Any]],
     ) -> Self:
         """Go on where `arrays` was taken; what does not fit together is a `StorageError`."""
-        stored = Stored(arrays, "the agent")
-        each = (n_observations,)
-        labels = stored.whole("labels", each, -1, n_observations - 1)
+        found = _FORMAT.read(arrays, observations=n_observations, actions=n_actions)
+        labels, table, begun = found["labels"], found["table"], found["epoch"] > 0
         partition = Partition(labels)
-        if not np.array_equal(partition.labels, labels):
-            stored.refuse("labels are not numbered by first appearance")
-        recorder = Recorder.from_arrays(n_observations, n_actions, stored.part("recorder_"))
-        if recorder.owners is not None and not Partition(recorder.owners).refines(partition):
-            stored.refuse("labels split groups that are counted as one")
+        recorder = Recorder.from_arrays(n_observations, n_actions, found["recorder"] or {})
+        cells = partition.n_clusters * n_actions + 1 if begun else 1
+        faults = {
+            "labels are not numbered by first appearance": np.any(partition.labels != labels),
+            "labels split groups that are counted as one": recorder.owners is not None
+            and not Partition(recorder.owners).refines(partition),
+            "its steps and epochs do not follow one another": not (
+                found["last_start"] <= found["epoch_start"] <= found["step"]
+                and min(1, found["step"]) <= found["epoch"] <= found["step"] + 1
+            ),
+            "more visits are counted than steps were taken": recorder.visits.sum() > found["step"],
+            "the staged policy is not one of the groups": found["staged"].size
+            and found["staged"].shape[1] != partition.n_clusters,
+            f"there are not {cells} budgets of visits": len(found["budget"]["visits"]) != cells,
+        }
+        _FORMAT.refuse(faults)
 
         state = cls(agent, n_observations, n_actions, seed)
         state.recorder, state.partition = recorder, partition
-        table = stored.whole("table", each, 0, n_actions - 1)
-        state._spell_out(table, stored.real("values", each))
-        cells = partition.n_clusters * n_actions + 1
-        begun = stored.number("epoch", 0) > 0
-        visits = stored.whole("budget_visits", (cells if begun else 1,))
-        steps = stored.number("budget_steps", 0)
-        spare = stored.number("budget_spare", 0)
+        state._spell_out(table, found["values"])
         if begun:
-            eager = agent.stopping.eager
-            state.budget = Budget(partition.labels, table, visits, steps, eager, spare=spare)
-        state.last_start = stored.number("last_start", 0)
-        state.epoch_start = stored.number("epoch_start", state.last_start)
-        state.step = stored.number("step", state.epoch_start, _MOST_STEPS)
-        state.epoch = stored.number("epoch", min(1, state.step), state.step + 1)
-        if int(recorder.visits.sum()) > state.step:
-            stored.refuse("more visits are counted than steps were taken")
-        state.sweeps = stored.number("sweeps", 0)
-        state.staged = stored.whole("staged", (None, None), 0, n_actions - 1)
-        if state.staged.size and state.staged.shape[1] != partition.n_clusters:
-            stored.refuse("the staged policy is not one of the groups")
-        state.converged = bool(stored.take("converged", (), np.bool_))
-        state.gain = float(stored.take("gain", (), np.float64))
-        stored.finish()
+            state.budget = Budget(partition.labels, table, **found["budget"])
+            state.budget.eager = agent.stopping.eager
+        for name in (*_COUNTERS, "converged", "gain", "staged"):
+            setattr(state, name, found[name])
         return state
 
 

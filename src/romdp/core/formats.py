@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -220,7 +220,17 @@ class Format:
             return self._read(dict(arrays), dict(facts or {}), lengths)
         except (ValueError, KeyError, OverflowError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise StorageError(f"the {self.kind} is damaged: {reason}") from error
+            raise self.damaged(str(reason)) from error
+
+    def damaged(self, reason: str) -> StorageError:
+        """Return the error that says what is wrong with what was stored."""
+        return StorageError(f"the {self.kind} is damaged: {reason}")
+
+    def refuse(self, faults: Mapping[str, object]) -> None:
+        """Raise `damaged` for the first of these faults that is there: each is said, then true."""
+        for reason, is_there in faults.items():
+            if is_there:
+                raise self.damaged(reason)
 
     def _read(
         self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any], lengths: Lengths
@@ -302,82 +312,3 @@ def conform(kind: Any, value: Any, where: str) -> Any:
             return built(**{n: conform(hints[n], value[n], f"{where}.{n}") for n in names})
     shown = one_line(repr(value), _LONGEST)
     raise ValueError(f"{one_line(where)} is {shown}; it must be {getattr(kind, '__name__', kind)}")
-
-
-class Stored:
-    """Named arrays from a file; each is checked and copied when it is taken.
-
-    Parameters
-    ----------
-    arrays
-        What was read.
-    what
-        What the arrays belong to, for messages: "the agent".
-
-    Examples
-    --------
-    >>> stored = Stored({"table": np.array([0, 1, 7])}, "the agent")
-    >>> stored.whole("table", (3,), 0, 1)
-    Traceback (most recent call last):
-    ...
-    romdp.core.errors.StorageError: the agent is damaged: table holds 7; it must lie in [0, 1]
-    """
-
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], what: str) -> None:
-        self._arrays = arrays
-        self._what = what
-        self._taken: set[str] = set()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Raise an error that says what is damaged."""
-        raise StorageError(f"{self._what} is damaged: {reason}")
-
-    def _take(self, name: str, field: Field) -> NDArray[Any]:
-        if name not in self._arrays:
-            self.refuse(f"{name} is missing")
-        self._taken.add(name)
-        try:
-            return field.check(name, self._arrays[name], {})
-        except ValueError as error:
-            self.refuse(str(error))
-
-    def take(
-        self, name: str, shape: tuple[int | None, ...], dtype: DTypeLike = np.int64
-    ) -> NDArray[Any]:
-        """Return a copy of an array of this shape and dtype; None is an axis of any length."""
-        return self._take(name, Field(dtype, shape))
-
-    def whole(
-        self,
-        name: str,
-        shape: tuple[int | None, ...] = (),
-        low: int | None = None,
-        high: int | None = None,
-        dtype: DTypeLike = np.int64,
-    ) -> NDArray[Any]:
-        """Return a copy of whole numbers from ``low`` to ``high``."""
-        return self._take(name, Field(dtype, shape, low, high))
-
-    def number(self, name: str, low: int | None = None, high: int | None = None) -> int:
-        """Return a single whole number."""
-        return int(self.whole(name, (), low, high))
-
-    def real(
-        self, name: str, shape: tuple[int | None, ...] = (), low: float | None = None
-    ) -> NDArray[np.float64]:
-        """Return a copy of finite numbers, none below ``low``."""
-        return self._take(name, Field(np.float64, shape, low, finite=True))
-
-    def part(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays whose names begin with ``prefix``, without it, still unchecked."""
-        found = {name for name in self._arrays if name.startswith(prefix)}
-        self._taken |= found
-        return {name.removeprefix(prefix): self._arrays[name] for name in found}
-
-    def finish(self) -> None:
-        """Refuse arrays that nobody has taken."""
-        for strange in sorted(set(self._arrays) - self._taken):
-            self.refuse(f"{strange} does not belong there")

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, index, optional, real, whole
 from romdp.core.validation import LARGEST_REWARD, freeze
 from romdp.data.counts import LARGEST, PER_PAIR, Counts
 from romdp.data.partition import Partition
@@ -98,6 +98,22 @@ class HashedCounts(Counts):
         return transitions
 
 
+_FORMAT = Format(
+    "recorder",
+    owners=optional(index("observations", of="observations")),
+    visits=whole("pairs", 0, LARGEST),
+    reward_sums=real("pairs"),
+    reward_squares=real("pairs", 0),
+    ends=whole("pairs", 0, LARGEST),
+    starts=whole("*", 0, LARGEST),
+    triple_actions=index("looked_at", of="actions"),
+    triple_groups=optional(index("observations", of="looked_at", none=True)),
+    pair_keys=whole("met", 0),
+    pair_counts=whole("met", 1, LARGEST),
+    triple_keys=whole("triples", 0),
+    triple_counts=whole("triples", 1, LARGEST),
+    last=index("1", of="looked_at", none=True),
+)
 _FEW = 2**15  # transitions of groups up to which an array is faster
 _NOTED = 2**12  # steps of an epoch up to which groups are counted from where they were
 
@@ -360,68 +376,47 @@ class Recorder:
         """Everything that a checkpoint must hold, copied: later steps do not change it."""
         pair_keys, pair_counts = self.pairs.items()
         triple_keys, triple_counts = self.triples_tally.items()
-        arrays: dict[str, NDArray[Any]] = {
+        tallies = {
             "pair_keys": pair_keys,
             "pair_counts": pair_counts,
             "triple_keys": triple_keys,
             "triple_counts": triple_counts,
         }
-        for name in (*PER_PAIR, "starts", "triple_actions", "last"):
-            arrays[name] = getattr(self, name).copy()
-        for name in ("triple_groups", "owners"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name).copy()
-        return arrays
+        return _FORMAT.pack(vars(self) | tallies)[0]
 
     @classmethod
     def from_arrays(
         cls, n_observations: int, n_actions: int, arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
         """Rebuild a recorder from `arrays`; what does not fit together is a `StorageError`."""
-        stored = Stored(arrays, "the recorder")
-        owners, n_owners = None, n_observations
-        if "owners" in stored:
-            owners = stored.whole("owners", (n_observations,), 0, n_observations - 1)
-            n_owners = int(owners.max()) + 1
-        cells = n_owners * n_actions
-        visits = stored.whole("visits", (cells,), 0, LARGEST)
-        sums = stored.real("reward_sums", (cells,))
-        squares = stored.real("reward_squares", (cells,), 0)
-        actions = stored.whole("triple_actions", (None,), 0, n_actions - 1)
-        groups = None
-        if "triple_groups" in stored:
-            groups = stored.whole("triple_groups", (n_observations,), -1, actions.size - 1)
-        elif actions.size:
-            stored.refuse("triple_groups is missing")
-        pairs = _stored_tally(stored, "pair", cells * n_owners)
-        triples = _stored_tally(stored, "triple", actions.size**3)
-        ends = stored.whole("ends", (cells,), 0, LARGEST)
-        starts = stored.whole("starts", (n_owners,), 0, LARGEST)
-        last = stored.whole("last", (1,), -1, actions.size - 1)
-        stored.finish()
-        keys, counts = pairs.items(ordered=False)
-        if (np.bincount(keys // n_owners, counts, cells) + ends > visits).any():
-            stored.refuse("more transitions and ends than visits")
+        found = _FORMAT.read(arrays, observations=n_observations, actions=n_actions)
+        owners, looked_at = found["owners"], found["triple_actions"].size
+        n_owners = n_observations if owners is None else int(owners.max()) + 1
+        cells, visits, keys = n_owners * n_actions, found["visits"], found["pair_keys"]
+        if len(visits) != cells or len(found["starts"]) != n_owners:
+            raise _FORMAT.damaged(f"it is not of {n_owners} observations and {n_actions} actions")
+        if looked_at and found["triple_groups"] is None:
+            raise _FORMAT.damaged("triple_groups is missing")
+        for name, size in (("pair_keys", cells * n_owners), ("triple_keys", looked_at**3)):
+            if (np.diff(found[name]) <= 0).any() or found[name].max(initial=-1) >= size:
+                raise _FORMAT.damaged(f"{name} is not in ascending order below {size}")
+        left = np.bincount(keys // n_owners, found["pair_counts"], cells) + found["ends"]
+        if (left > visits).any():
+            raise _FORMAT.damaged("more transitions and ends than visits")
         most = LARGEST_REWARD * visits
+        sums, squares = found["reward_sums"], found["reward_squares"]
         if (abs(sums) > most).any() or (squares > LARGEST_REWARD * most).any():
-            stored.refuse("rewards without visits, or of a size that no reward can have")
+            raise _FORMAT.damaged("rewards without visits, or of a size that no reward can have")
 
         recorder = cls(n_observations, n_actions)
-        recorder.owners, recorder.n_owners = owners, n_owners
-        recorder.visits, recorder.reward_sums, recorder.reward_squares = visits, sums, squares
-        recorder.triple_groups, recorder.triple_actions = groups, actions
-        recorder.pairs, recorder.triples_tally, recorder.last = pairs, triples, last
-        recorder.ends, recorder.starts = ends, starts
-        recorder.has_ends = bool(ends.any())
-        acted = np.flatnonzero(visits.reshape(n_owners, -1).any(axis=1) | (starts > 0))
+        for name in (*PER_PAIR, "owners", "starts", "triple_groups", "triple_actions", "last"):
+            setattr(recorder, name, found[name])
+        recorder.n_owners = n_owners
+        recorder.pairs = Tally.from_items(cells * n_owners, keys, found["pair_counts"])
+        triples = found["triple_keys"], found["triple_counts"]
+        recorder.triples_tally = Tally.from_items(looked_at**3, *triples)
+        recorder.has_ends = bool(found["ends"].any())
+        acted = np.flatnonzero(visits.reshape(n_owners, -1).any(axis=1) | (recorder.starts > 0))
         last_met = max(acted.max(initial=-1), (keys % n_owners).max(initial=-1))
         recorder.n_met = n_observations if owners is not None else int(last_met) + 1
         return recorder
-
-
-def _stored_tally(stored: Stored, name: str, n_keys: int) -> Tally:
-    keys = stored.whole(f"{name}_keys", (None,), 0, n_keys - 1)
-    counts = stored.whole(f"{name}_counts", keys.shape, 1, LARGEST)
-    if (np.diff(keys) <= 0).any():
-        stored.refuse(f"{name}_keys is not in ascending order")
-    return Tally.from_items(n_keys, keys, counts)

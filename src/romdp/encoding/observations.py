@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.formats import Stored
+from romdp.core.formats import Format
 from romdp.core.text import plain
 from romdp.core.validation import whole_array, whole_number
 from romdp.data.vocabulary import Vocabulary
@@ -93,7 +93,7 @@ class ObservationEncoder(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Read what `arrays` returned."""
-        Stored(arrays, "the encoder").finish()
+        Format("encoder").read(arrays)
 
     def is_in_the_dark(self, step: int) -> bool:
         """Whether so many steps have taught nothing of what is seen."""

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, part
 from romdp.encoding.memory import Memory
 from romdp.encoding.observations import Ints, ObservationEncoder
 
 _MOST_STATES = 2**9  # of a machine; an agent makes room for them from the start
+_FORMAT = Format("encoder", inner=part(), machine=part(Memory.from_arrays))
 
 
 class RememberedCodes(ObservationEncoder):
@@ -74,20 +75,15 @@ class RememberedCodes(ObservationEncoder):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the machine, and what the inner encoder has learned."""
-        arrays = {f"inner_{name}": array for name, array in self.inner.arrays().items()}
-        if self.machine is not None:
-            arrays |= {f"machine_{name}": x for name, x in self.machine.arrays().items()}
-        return arrays
+        return _FORMAT.pack(self)[0]
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Read what `arrays` returned."""
-        stored = Stored(arrays, "the encoder")
-        machine = stored.part("machine_")
-        self.inner.restore(stored.part("inner_"))
-        self.machine = Memory.from_arrays(machine) if machine else None
+        found = _FORMAT.read(arrays)
+        self.inner.restore(found["inner"] or {})
+        self.machine = found["machine"]
         if self.machine is not None and self.machine.n_states > self.size:
-            stored.refuse(f"there are more than {self.size} states")
-        stored.finish()
+            raise _FORMAT.damaged(f"there are more than {self.size} states")
 
     def snapshot(self) -> "RememberedCodes":
         """Return the encoder as it is now, for a policy."""

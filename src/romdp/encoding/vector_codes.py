@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, optional, part, real, whole
 from romdp.data.trajectory import UNKNOWN
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.decoder import StateDecoder
@@ -60,6 +60,7 @@ class VectorCodes(ObservationEncoder):
 
     size = _CAPACITY
     learns = True
+    counters: tuple[str, ...] = ()  # numbers that a kind of these codes keeps beside
 
     def __init__(self, space: Any) -> None:
         flat = spaces.flatten_space(space)
@@ -246,58 +247,61 @@ class VectorCodes(ObservationEncoder):
             copy.names = dict(self.names)
         return copy
 
+    def _format(self) -> Format:
+        book = Format("codes", points=real("points *"), sizes=real("points"))
+        return Format(
+            "encoder",
+            names=optional(exact(self.dtype, "names features")),
+            decoder=part(StateDecoder.from_arrays),
+            book=part(format=book),
+            stepwise=optional(whole("pairs 2", 0)),
+            examples=optional(exact(np.float32, "* features")),
+            **{name: whole(low=0) for name in self.counters},
+        )
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return names, or the decoder and the codes that were opened, for a file."""
+        kept = vars(self) | {"names": None, "stepwise": None}
         if self.names is not None:
             joined = np.frombuffer(b"".join(self.names), self.dtype)
-            return {"names": joined.reshape(-1, self.n_features)}
-        if self.decoder is None:
-            return {}
-        arrays = {f"decoder_{name}": array for name, array in self.decoder.arrays().items()}
-        if self.book is not None:
-            arrays["book_points"], arrays["book_sizes"] = self.book.points, self.book.sizes
-        if self.stepwise is not None:
-            arrays["stepwise"] = np.array(list(self.stepwise), np.int64).reshape(-1, 2)
-        if self.examples is not None:
-            arrays["examples"] = self.examples
-        return arrays
+            kept |= {"names": joined.reshape(-1, self.n_features)}
+        elif self.stepwise is not None:
+            kept |= {"stepwise": np.array(list(self.stepwise), np.int64).reshape(-1, 2)}
+        return self._format().pack(kept)[0]
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Read what `arrays` returned."""
-        stored = Stored(arrays, "the encoder")
-        if "names" in stored:
-            rows = stored.take("names", (None, self.n_features), self.dtype)
-            stored.finish()
-            self.names = {row.tobytes(): code for code, row in enumerate(rows)}
-            if len(self.names) > self.size or len(self.names) < len(rows):
-                stored.refuse("there are too many names, or one occurs twice")
+        form = self._format()
+        found = form.read(arrays, features=self.n_features)
+        for name in self.counters:
+            setattr(self, name, found[name])
+        rows, decoder, examples = found["names"], found["decoder"], found["examples"]
+        self.names = None if rows is None else {row.tobytes(): i for i, row in enumerate(rows)}
+        learned = [name for name in ("book", "stepwise", "examples") if found[name] is not None]
+        if (decoder is None and learned) or (rows is not None and decoder is not None):
+            raise form.damaged("vectors have names, or a decoder with what it has learned")
+        if rows is not None and not len(rows) == len(self.names or ()) <= self.size:
+            raise form.damaged("there are too many names, or one occurs twice")
+        if decoder is None:
             return
-        self.names = None
-        if not any(name.startswith("decoder_") for name in arrays):
-            stored.finish()
-            return
-        decoder = StateDecoder.from_arrays(stored.part("decoder_"))
+        matrix, reach = decoder.encoding.map.matrix, decoder.encoding.codebook
+        if matrix.shape[0] != self.n_features:
+            raise form.damaged(f"its vectors do not have {self.n_features} numbers")
         book = None
-        if "book_points" in stored:
-            points = stored.real("book_points", (None, decoder.encoding.map.matrix.shape[1]))
-            sizes = stored.real("book_sizes", (len(points),))
-            reach = decoder.encoding.codebook
-            book = Codebook(points, sizes, reach.radius, reach.slack)
-        stepwise: list[tuple[int, int]] = []
-        if decoder.encoding.stepwise:
-            stepwise = [(c, age) for c, age in stored.whole("stepwise", (None, 2), 0).tolist()]
-            if len(set(stepwise)) < len(stepwise):
-                stored.refuse("stepwise has a pair twice")
-        if "examples" in stored:
-            self.examples = stored.take("examples", (None, self.n_features), np.float32)
-            if np.isinf(self.examples).any():
-                stored.refuse("an example is not finite")
-        stored.finish()
-        if decoder.encoding.map.matrix.shape[0] != self.n_features:
-            stored.refuse(f"its vectors do not have {self.n_features} numbers")
+        if found["book"] is not None:
+            book = Codebook(**found["book"], radius=reach.radius, slack=reach.slack)
+            if book.points.shape[1] != matrix.shape[1]:
+                raise form.damaged("its codes are not in the space of the decoder")
+        pairs = [] if found["stepwise"] is None else found["stepwise"].tolist()
+        stepwise = [(code, age) for code, age in pairs]
+        if len(set(stepwise)) < len(stepwise):
+            raise form.damaged("stepwise has a pair twice")
+        if examples is not None and np.isinf(examples).any():
+            raise form.damaged("an example is not finite")
+        self.examples = examples
         self.adopt(decoder, book, stepwise)
         if self.n_codes > self.size:
-            stored.refuse(f"there are more than {self.size} codes")
+            raise form.damaged(f"there are more than {self.size} codes")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the space as plain data."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, real
 
 if TYPE_CHECKING:
     from romdp.agents.agent import AgentState
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 RETURN_COLUMNS = np.dtype([("step", np.int64), ("return", np.float64), ("length", np.int64)])
 """The columns of ``run.returns``."""
+
+_FORMAT = Format("list of episodes", returns=exact(RETURN_COLUMNS, "*"), collected=real())
 
 _LAST = 0.2  # share of the steps over which returns are averaged
 _FEWEST = 10  # episodes that a point of a learning curve averages, as soon as there are as many
@@ -81,22 +83,20 @@ class Episodes:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that a checkpoint must hold."""
-        return {"returns": np.asarray(self.returns), "collected": np.array(self.collected)}
+        return _FORMAT.pack(self)[0]
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], step: int) -> "Episodes":
         """Go back to where `arrays` was taken, in a run that has come to ``step``."""
-        stored = Stored(arrays, "the list of episodes")
-        table = stored.take("returns", (None,), RETURN_COLUMNS)
-        collected = float(stored.real("collected", ()))
-        stored.finish()
+        found = _FORMAT.read(arrays)
+        table = found["returns"]
         steps, lengths = table["step"], table["length"]
         if (np.diff(steps) < 0).any() or not (
             ((steps >= 1) & (steps <= step) & (lengths >= 1) & (lengths <= steps)).all()
         ):
-            stored.refuse("its episodes are not those of the steps played")
+            raise _FORMAT.damaged("its episodes are not those of the steps played")
         episodes = cls()
-        episodes.collected = collected
+        episodes.collected = found["collected"]
         episodes._steps.extend(steps.tolist())
         episodes._totals.extend(table["return"].tolist())
         episodes._lengths.extend(lengths.tolist())

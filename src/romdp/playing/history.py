@@ -6,12 +6,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, index, whole
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.playing.episodes import Episodes
 from romdp.playing.learned import Learned
 from romdp.playing.run import EPOCH_COLUMNS, Run, log_spaced
+
+_FORMAT = Format(
+    "history of the run",
+    figures=exact(np.float64, "* 4"),
+    epochs=exact(EPOCH_COLUMNS, "ended"),
+    grouping_epochs=index("groupings", of="epochs"),
+    grouping_labels=whole("groupings *", -1, dtype=np.int32),
+)
 
 
 class Figure(NamedTuple):
@@ -112,34 +120,33 @@ class History:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold."""
         groupings = [partition.labels for _, partition in self.groupings]
-        return {
+        kept = {
             "figures": np.array(self.figures, np.float64).reshape(-1, 4),
-            "epochs": np.array(self.epochs, EPOCH_COLUMNS),
-            "grouping_epochs": np.array([number for number, _ in self.groupings], np.int64),
+            "epochs": self.epochs,
+            "grouping_epochs": [number for number, _ in self.groupings],
             "grouping_labels": np.array(groupings, np.int32).reshape(len(groupings), -1),
         }
+        return _FORMAT.pack(kept)[0]
 
     def restore(
         self, arrays: Mapping[str, NDArray[Any]], step: int, epoch: int, partition: Partition
     ) -> None:
         """Go back to where `arrays` was taken, in a run that has come to ``step`` and ``epoch``."""
-        stored = Stored(arrays, "the history of the run")
-        figures = stored.take("figures", (None, 4), np.float64)
-        epochs = stored.take("epochs", (max(0, epoch - 1),), EPOCH_COLUMNS)
-        numbers = stored.whole("grouping_epochs", (None,), 1, epoch)
-        size = partition.n_observations if len(numbers) else None
-        labels = stored.whole("grouping_labels", (len(numbers), size), -1, dtype=np.int32)
-        stored.finish()
+        found = _FORMAT.read(arrays, ended=max(0, epoch - 1), epochs=epoch + 1)
+        figures, epochs = found["figures"], found["epochs"]
+        numbers, labels = found["grouping_epochs"], found["grouping_labels"]
+        if len(numbers) and labels.shape[1] != partition.n_observations:
+            raise _FORMAT.damaged("grouping_labels are not of all observations")
         if not np.array_equal(figures[:, 0], log_spaced(step) if step else []):
-            stored.refuse("figures are not those of the steps played")
+            raise _FORMAT.damaged("figures are not those of the steps played")
         ends = epochs["start"] + epochs["length"]
         if epoch and not np.array_equal(epochs["start"], np.append(0, ends)[: len(epochs)]):
-            stored.refuse("epochs do not follow one another")
-        if (np.diff(numbers) <= 0).any() or (len(numbers) > 0) != (epoch > 0):
-            stored.refuse("grouping_epochs are not those of the epochs played")
+            raise _FORMAT.damaged("epochs do not follow one another")
+        if (np.diff(numbers, prepend=0) <= 0).any() or (len(numbers) > 0) != (epoch > 0):
+            raise _FORMAT.damaged("grouping_epochs are not those of the epochs played")
         groupings = [(int(n), Partition(row)) for n, row in zip(numbers, labels, strict=True)]
         if groupings and groupings[-1][1] != partition:
-            stored.refuse("the last grouping is not that of the agent")
+            raise _FORMAT.damaged("the last grouping is not that of the agent")
         self.figures = [Figure(int(row[0]), *row[1:]) for row in figures.tolist()]
         self.epochs = [EpochRow(*row) for row in epochs.tolist()]
         self.groupings = groupings

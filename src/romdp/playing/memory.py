@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, index, real, whole
+from romdp.core.storage import Arrays
 from romdp.data.trajectory import Trajectory
 
 Ints = NDArray[np.int64]
@@ -90,33 +91,40 @@ class Memory:
             column[: kept.sum()] = column[: self.size][kept]
         self.size = int(kept.sum())
 
-    def restore(self, stored: Stored, n_actions: int) -> None:
-        """Take everything from a file, which may be damaged."""
-        self.n_met = stored.number("memory_met", 0)
-        last = self.n_met - 1
-        self.numbers = stored.whole("memory_numbers", (None,), 0, last)
-        if (np.diff(self.numbers) <= 0).any() or len(self.numbers) > self.most:
-            stored.refuse("memory_numbers do not rise, or are too many")
-        self.size = len(self.numbers)
-        each = (self.size,)
-        n_features = self.vectors.shape[1]
-        kind = self.vectors.dtype
-        self.vectors = stored.take("memory_vectors", (self.size, n_features), kind)
-        if not np.isfinite(self.vectors).all():
-            stored.refuse("memory_vectors must hold finite numbers")
-        self.actions = stored.whole("memory_actions", each, NO_ACTION, n_actions - 1)
-        self.rewards = stored.real("memory_rewards", each)
-        self.over = stored.whole("memory_over", each, GOES_ON, CUT)
-        self.before = stored.whole("memory_before", each, -1, last)
-        if (self.before >= self.numbers).any():
-            stored.refuse("memory_before names a step that came later")
-        self.streams = stored.whole("memory_streams", each, 0)
-        self.ages = stored.whole("memory_ages", each, 0)
+    def _format(self) -> Format:
+        return Format(
+            "memory",
+            met=whole(low=0),
+            numbers=index("kept", of="met"),
+            vectors=exact(self.vectors.dtype, "kept features"),
+            actions=whole("kept", NO_ACTION),
+            rewards=real("kept"),
+            over=whole("kept", GOES_ON, CUT),
+            before=index("kept", of="met", none=True),
+            streams=whole("kept", 0),
+            ages=whole("kept", 0),
+        )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that a file must hold."""
-        kept = {f"memory_{name}": getattr(self, name)[: self.size].copy() for name in COLUMNS}
-        return {**kept, "memory_met": np.array(self.n_met, np.int64)}
+        kept = {name: getattr(self, name)[: self.size] for name in COLUMNS}
+        return self._format().pack({**kept, "met": self.n_met})[0]
+
+    def restore(self, arrays: Arrays, n_actions: int) -> None:
+        """Take everything from a file, which may be damaged."""
+        form, met = self._format(), int(arrays.get("met", np.array(0)))
+        found = form.read(arrays, met=met, features=self.vectors.shape[1])
+        faults = {
+            "numbers do not rise, or are too many": (np.diff(found["numbers"]) <= 0).any()
+            or len(found["numbers"]) > self.most,
+            "vectors must hold finite numbers": not np.isfinite(found["vectors"]).all(),
+            f"there are only {n_actions} actions": found["actions"].max(initial=0) >= n_actions,
+            "before names a step that came later": (found["before"] >= found["numbers"]).any(),
+        }
+        form.refuse(faults)
+        self.n_met, self.size = met, len(found["numbers"])
+        for name in COLUMNS:
+            setattr(self, name, found[name])
 
     def rows(self, numbers: Ints) -> Ints:
         """Return the row of each number, -1 for what was forgotten or is none."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from romdp.agents.agent import Agent, AgentLike, AgentState
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import flag, whole_number
@@ -36,6 +36,17 @@ if TYPE_CHECKING:
 _KIND, _VERSION = "online agent", 4
 _EXPLORE = 12  # a stream of the seed
 _NONE = -1
+_FORMAT = Format(
+    "saved agent",
+    agent=part(),
+    encoder=part(),
+    episode=part(),
+    memory=part(),
+    places=whole("streams 4", _NONE),
+    paid=exact(np.float64, "2"),
+    under_way_return=real("streams"),
+    under_way_length=whole("streams", 0),
+)
 
 
 class _Turn:
@@ -442,17 +453,17 @@ class Online:
                 "reward_range": list(self._range or (0.0, 0.0)),  # equal: any reward
                 "step_limit": self._limit or 0,
             }
-            arrays = {
-                **_under("agent", self._state.arrays()),
-                **_under("encoder", self._encoder.arrays()),
-                **_under("episode", self._episodes.arrays()),
+            kept = {
+                "agent": self._state,
+                "encoder": self._encoder,
+                "episode": self._episodes,
                 "places": _rows([(p.code, p.action, p.begins, p.kept) for p in streams]),
-                "paid": np.array(self._paid),
-                "under_way_return": np.array([total for total, _ in sums], np.float64),
-                "under_way_length": np.array([length for _, length in sums], np.int64),
+                "paid": self._paid,
+                "under_way_return": [total for total, _ in sums],
+                "under_way_length": [length for _, length in sums],
+                "memory": self._memory,
             }
-            if self._memory is not None:
-                arrays |= self._memory.arrays()
+            arrays, _ = _FORMAT.pack(kept)
         write_arrays(path, _KIND, _VERSION, arrays, facts)
 
     @classmethod
@@ -476,10 +487,11 @@ class Online:
                     f"it holds the state of another agent than {agent.name!r}; pass the agent "
                     "that was saved, with the same settings"
                 )
-            return cls._restored(agent, facts, Stored(arrays, "the saved agent"))
+            found = _FORMAT.read(arrays, streams=len(facts["streams"]))
+            return cls._restored(agent, facts, found)
 
     @classmethod
-    def _restored(cls, agent: AgentLike, facts: dict[str, Any], stored: Stored) -> Self:
+    def _restored(cls, agent: AgentLike, facts: dict[str, Any], found: dict[str, Any]) -> Self:
         entropy, spawn_key = facts["seed"]
         seed_sequence(entropy)  # refuses what is no seed
         seed = np.random.SeedSequence(entropy, spawn_key=tuple(spawn_key))
@@ -487,9 +499,9 @@ class Online:
         actions = encoder_from(facts["actions"], "action")
         low, high = facts["reward_range"]
         sizes = encoder.size, actions.size
-        saved = stored.part("agent_")
+        saved = found["agent"]
         if "labels" in saved and saved["labels"].shape != sizes[:1]:
-            stored.refuse(f"there are no {sizes[0]} labels")  # before memory is taken
+            raise _FORMAT.damaged(f"there are no {sizes[0]} labels")  # before memory is taken
         online = cls(
             agent,
             *sizes,
@@ -500,38 +512,38 @@ class Online:
         online._actions = actions
         online._set_encoder(encoder)
         encoder = online._encoder
-        encoder.restore(stored.part("encoder_"))
+        encoder.restore(found["encoder"] or {})
+        if (online._memory is None) != (found["memory"] is None):
+            raise _FORMAT.damaged("vectors are kept where there are none, or none are")
         if online._memory is not None:
-            online._memory.restore(stored, actions.size)
+            online._memory.restore(found["memory"], actions.size)
         kind = type(online._state)  # an agent may have a state of its own kind
         suited = _suited(online._plain, encoder)
         online._state = kind.from_arrays(suited, *sizes, seed, saved)
         online._announce()
-        online._episodes = Episodes.from_arrays(stored.part("episode_"), online._state.step)
-        online._restore_streams(facts["streams"], stored)
-        lowest, highest = stored.take("paid", (2,), np.float64).tolist()
+        online._episodes = Episodes.from_arrays(found["episode"], online._state.step)
+        online._restore_streams(facts["streams"], found)
+        lowest, highest = found["paid"].tolist()
         online._paid = lowest, highest
-        stored.finish()
         return online
 
-    def _restore_streams(self, names: list[Any], stored: Stored) -> None:
-        places = stored.whole("places", (len(names), 4), _NONE)
-        totals = stored.real("under_way_return", (len(names),)).tolist()
-        lengths = stored.whole("under_way_length", (len(names),), 0).tolist()
-        if (places < _NONE).any() or (places >= self._limits()).any():
-            stored.refuse("a stream is at an observation or an action that does not exist")
+    def _restore_streams(self, names: list[Any], found: dict[str, Any]) -> None:
+        places = found["places"]
+        totals, lengths = found["under_way_return"].tolist(), found["under_way_length"].tolist()
+        if (places >= self._limits()).any():
+            raise _FORMAT.damaged("a stream is at an observation or an action that does not exist")
         for i, (name, place) in enumerate(zip(names, places.tolist(), strict=True)):
             if not isinstance(name, str | int | None) or name in self._streams:
-                stored.refuse("its streams have impossible names")
+                raise _FORMAT.damaged("its streams have impossible names")
             code, action, begins, kept = place
             stream = _Stream(i, code, action, begins=begins > 0, kept=kept)
             if self._memory is not None and stream.waits:
                 row = self._memory.row(kept)
                 if row < 0:
-                    stored.refuse("a stream waits at a vector that is not in the memory")
+                    raise _FORMAT.damaged("a stream waits at a vector that is not in the memory")
                 stream.seen = self._memory.vectors[row]
             elif stream.waits and code < 0:
-                stored.refuse("what a stream has chosen belongs to no observation")
+                raise _FORMAT.damaged("what a stream has chosen belongs to no observation")
             self._streams[name] = stream
             self._episodes.begin(name, totals[i], lengths[i])
         if isinstance(self._encoder, RememberingEncoder) and self._memory is not None:
@@ -554,11 +566,6 @@ def _suited(agent: Any, encoder: ObservationEncoder) -> Any:
     """Return the agent as it is where codes may be states already."""
     told = isinstance(encoder, VectorEncoder | RememberingEncoder) and encoder.tells_states
     return agent.on_states() if told and isinstance(agent, Agent) else agent
-
-
-def _under(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Name arrays by the part that they belong to."""
-    return {f"{part}_{name}": array for name, array in arrays.items()}
 
 
 def _described(facts: dict[str, Any]) -> Agent:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from romdp.agents.agent import AgentLike, AgentState, require_agent
 from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, ROMDPError
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, part
 from romdp.core.randomness import Seed, seed_sequence
 from romdp.core.text import in_notebook
 from romdp.core.validation import whole_number
@@ -23,6 +23,8 @@ from romdp.playing.history import EpochRow, Figure, History, figure
 from romdp.playing.online import Online
 from romdp.playing.places import place_for
 from romdp.playing.run import Run
+
+_FORMAT = Format("checkpoint", agent=part(), place=part(), history=part())
 
 
 @dataclass(frozen=True)
@@ -183,31 +185,22 @@ class Playing:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that a checkpoint must hold."""
-        return {
-            f"{part}_{name}": array
-            for part, arrays in (
-                ("agent", self.state.arrays()),
-                ("place", self._place.arrays()),
-                ("history", self._history.arrays()),
-            )
-            for name, array in arrays.items()
-        }
+        parts = {"agent": self.state, "place": self._place, "history": self._history}
+        return _FORMAT.pack(parts)[0]
 
     def _load(self) -> None:
         """Go on from the checkpoint, if there is one."""
         arrays = self._checkpoint.load()
         if arrays is None:
             return
-        stored = Stored(arrays, "the checkpoint")
-        agent, place, history = (stored.part(f"{name}_") for name in ("agent", "place", "history"))
         recorder = self.state.recorder
         sizes = recorder.n_observations, recorder.n_actions
         kind = type(self.state)  # an agent may have a state of its own kind
         try:
-            stored.finish()
-            state = kind.from_arrays(self.state.agent, *sizes, self._seed, agent)
-            self._place.restore(place, state)
-            self._history.restore(history, state.step, state.epoch, state.partition)
+            found = _FORMAT.read(arrays)
+            state = kind.from_arrays(self.state.agent, *sizes, self._seed, found["agent"])
+            self._place.restore(found["place"] or {}, state)
+            self._history.restore(found["history"], state.step, state.epoch, state.partition)
         except (ROMDPError, LookupError, TypeError, ValueError, MemoryError) as error:
             raise self._checkpoint.damaged(error) from error
         if state.step > self.steps:

@@ -5,7 +5,6 @@ is learned from all that is kept, and again whenever the steps have grown by a f
 to be mixed.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.states import find_states, is_mixed
-from romdp.core.formats import Stored
 from romdp.core.randomness import Seed, generator
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.decoder import StateDecoder
@@ -30,7 +28,6 @@ _LOOK = 1.15  # growth of the steps between looks at whether codes are mixed, an
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
 _JUDGED = 20_000  # steps that codes are judged on
 _ENCODE = 11  # a stream of the seed
-_COUNTERS = ("due", "look")
 _LOOKED_AT, _MOST_LOOKED_AT = 2**24, 20_000  # numbers, and last vectors: examples are among them
 
 
@@ -44,6 +41,8 @@ class VectorEncoder(VectorCodes):
     look
         The step from which on it is asked whether codes must change before.
     """
+
+    counters = ("due", "look")
 
     def __init__(self, space: Any) -> None:
         super().__init__(space)
@@ -150,18 +149,6 @@ class VectorEncoder(VectorCodes):
             far = ((mine - mine.mean(axis=0)) ** 2).sum(axis=1)
             found[code] = mine[far.argmin()]
         self.examples = found
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned, and when it is learned again, for a file."""
-        counters = {name: np.array(getattr(self, name), np.int64) for name in _COUNTERS}
-        return {**counters, **super().arrays()}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Read what `arrays` returned."""
-        stored = Stored(arrays, "the encoder")
-        for name in _COUNTERS:
-            setattr(self, name, stored.number(name, 0))
-        super().restore({name: arrays[name] for name in arrays if name not in _COUNTERS})
 
 
 def _is_idle(steps: Trajectory) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
-from romdp.core.formats import Stored
+from romdp.core.formats import Format, exact, real, whole
 from romdp.core.randomness import (
     Seed,
     alias_tables,
@@ -37,6 +37,14 @@ from romdp.exact.romdp import ROMDP, as_romdp
 _BERNOULLI, _UNIFORM, _BETA = (REWARD_LAWS.index(law) for law in ("bernoulli", "uniform", "beta"))
 
 _START = 1  # the stream of the seed that draws the first state
+_KEPT = ("state", "place", "taken", "collected")
+_FORMAT = Format(
+    "simulator",
+    state=exact(np.uint64, "4"),
+    place=whole("2", 0),
+    taken=whole("pairs", 0),
+    collected=real("1"),
+)
 
 PAUSED, STOPPED, FULL = range(3)
 """Why the compiled loop returned: steps used up, the stopping rule spoke, a table must grow."""
@@ -407,28 +415,19 @@ class Simulator:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Where the world stands, for a checkpoint, copied."""
-        return {
-            "state": self._state.copy(),
-            "place": self._place.copy(),
-            "taken": self._taken.copy(),
-            "collected": self._collected.copy(),
-        }
+        return _FORMAT.pack({name: getattr(self, f"_{name}") for name in _KEPT})[0]
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go back to where `arrays` was taken; what does not fit the world is a `StorageError`."""
-        stored = Stored(arrays, "the simulator")
-        state = stored.whole("state", (4,), 0, 2**64 - 1, np.uint64)
-        place = stored.whole("place", (2,), 0)
-        taken = stored.whole("taken", (self.world.reward.size,), 0)
-        collected = stored.real("collected", (1,))
-        stored.finish()
-        x, y = place.tolist()
+        found = _FORMAT.read(arrays, pairs=self.world.reward.size)
+        x, y = found["place"].tolist()
         if y >= self.world.n_observations or self.world.labels[y] != x:
-            stored.refuse(f"place is {x, y}; hidden state and observation do not belong together")
-        if not state.any():
-            stored.refuse("the generator's state is zero")
-        self._state, self._place = state, place
-        self._taken, self._collected = taken, collected
+            reason = "hidden state and observation do not belong together"
+            raise _FORMAT.damaged(f"place is {x, y}; {reason}")
+        if not found["state"].any():
+            raise _FORMAT.damaged("the generator's state is zero")
+        for name in _KEPT:
+            setattr(self, f"_{name}", found[name])
 
 
 def policy_rows(
