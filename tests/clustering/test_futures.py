@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 from romdp import Partition, simulate, worlds
 from romdp.clustering import futures
-from romdp.clustering.memory import learn_memory
+from romdp.clustering.histories import learn_memory
 from romdp.core.errors import InvalidInputError
 from romdp.data.trajectory import Trajectory
 

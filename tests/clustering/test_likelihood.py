@@ -173,7 +173,7 @@ def test_a_start_is_used_and_annealed_starts_help(monkeypatch):
     counts = counts_of(world, 1_500)
     annealed = Likelihood(n_states=2).fit(counts, rng())
     helped = Likelihood(n_states=2).fit(counts, rng(), start=Partition(world.labels))
-    monkeypatch.setattr("romdp.clustering.likelihood.clusterer._STARTS", 0)
+    monkeypatch.setattr("romdp.clustering.likelihood.method._STARTS", 0)
     alone = Likelihood(n_states=2).fit(counts, rng())
     assert min(helped.score, annealed.score) > alone.score + 1
 

@@ -8,8 +8,8 @@ import pytest
 from plain_blocks import plain_score, walk
 from scipy.special import logsumexp
 
-from romdp.clustering.likelihood.clusterer import _with_end
 from romdp.clustering.likelihood.links import Links
+from romdp.clustering.likelihood.method import _with_end
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.likelihood.rules import rule_at
 from romdp.clustering.likelihood.search import Search, _log_placings

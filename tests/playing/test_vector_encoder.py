@@ -14,7 +14,7 @@ from romdp.core.storage import read_arrays, write_arrays
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.encoding.encoder import make_steps
 from romdp.encoding.vector_codes import VectorCodes
-from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
+from romdp.playing.replay import CUT, ENDED, GOES_ON, Replay
 from romdp.playing.vector_encoder import VectorEncoder
 
 
@@ -155,18 +155,18 @@ def test_codes_that_were_just_opened_survive_saving(asked, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("memory_actions", 7),
-        ("memory_over", 3),
-        ("memory_before", 10**9),
-        ("memory_before", 7),
-        ("memory_streams", -1),
-        ("memory_ages", -1),
-        ("memory_numbers", 0),
-        ("memory_rewards", np.nan),
-        ("memory_vectors", np.inf),
+        ("replay_actions", 7),
+        ("replay_over", 3),
+        ("replay_before", 10**9),
+        ("replay_before", 7),
+        ("replay_streams", -1),
+        ("replay_ages", -1),
+        ("replay_numbers", 0),
+        ("replay_rewards", np.nan),
+        ("replay_vectors", np.inf),
     ],
 )
-def test_a_crafted_memory_is_refused(name, value, tmp_path):
+def test_a_crafted_replay_is_refused(name, value, tmp_path):
     """What is kept is counted again by compiled code, which does not look at its bounds."""
     env = Corridor()
     online = romdp.Online(romdp.LCPSRL(), env.observation_space, 2, seed=3)
@@ -175,13 +175,13 @@ def test_a_crafted_memory_is_refused(name, value, tmp_path):
     arrays, facts = read_arrays(tmp_path / "agent.npz", "online agent", 4)
     arrays[name][5] = value
     write_arrays(tmp_path / "agent.npz", "online agent", 4, arrays, facts)
-    with pytest.raises(StorageError, match=name):
+    with pytest.raises(StorageError, match="replay is damaged: .*" + name.removeprefix("replay_")):
         romdp.Online.load(tmp_path / "agent.npz")
 
 
-def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
-    monkeypatch.setattr("romdp.playing.memory._MOST_NUMBERS", 1)
-    memory = Memory(2)
+def test_a_replay_is_bounded_and_keeps_the_last_vectors(monkeypatch):
+    monkeypatch.setattr("romdp.playing.replay._MOST_NUMBERS", 1)
+    memory = Replay(2)
     for t in range(9000):
         assert memory.see(np.array([t, 0], np.float32), age=t, before=t - 1) == t
         memory.finish(t, 0, 0.0, GOES_ON)
@@ -202,7 +202,7 @@ def test_memory_is_bounded_and_keeps_the_last_vectors(monkeypatch):
 
 
 def test_steps_of_several_streams_lie_together_and_know_where_they_led():
-    memory = Memory(1)
+    memory = Replay(1)
     first = memory.see(np.zeros(1), stream=0)
     other = memory.see(np.ones(1), stream=1)
     memory.finish(first, 1, 0.5, GOES_ON)
@@ -226,7 +226,7 @@ def test_a_vector_equal_to_the_last_one_overwrites_no_step(dtype):
     for _ in range(50):
         online.act(shown)
         online.observe(1.0, shown)
-    seen, _, _ = online._memory.steps(2)
+    seen, _, _ = online._replay.steps(2)
     assert seen.n_steps == online.n_steps == 50
     assert seen.rewards.sum() == 50.0
     assert (seen.next_observations[:-1] == np.arange(1, 50)).all()
@@ -234,7 +234,7 @@ def test_a_vector_equal_to_the_last_one_overwrites_no_step(dtype):
 
 
 def filled(vectors):
-    memory = Memory(vectors.shape[1])
+    memory = Replay(vectors.shape[1])
     for vector in vectors:
         memory.see(vector)
     return memory
@@ -377,12 +377,12 @@ def test_streams_count_their_own_steps_and_keep_what_followed():
     for t in range(40):
         for name, env in enumerate(envs[: 1 + t]):  # each begins a step later than the last
             action, age = online.act(seen[name], stream=name), env.age
-            memory, number = online._memory, online._streams[name].kept
-            assert memory.ages[memory.row(number)] == age
+            replay, number = online._replay, online._streams[name].kept
+            assert replay.ages[replay.row(number)] == age
             seen[name], reward, ended, _, _ = env.step(action)
             online.observe(reward, None if ended else seen[name], terminated=ended, stream=name)
             seen[name] = env.reset()[0] if ended else seen[name]
-    kept, _, final = memory.steps(2)
+    kept, _, final = replay.steps(2)
     after = np.flatnonzero(kept.next_observations >= 0)
     np.testing.assert_array_equal(kept.next_observations[after], after + 1)  # as they lie
     np.testing.assert_array_equal(kept.ages[after] + 1, kept.ages[after + 1])

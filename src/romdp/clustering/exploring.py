@@ -7,7 +7,7 @@ import numpy as np
 
 from romdp.clustering.clusterer import Clusterer, Evidence, Spaced
 from romdp.clustering.homogeneity import JointTest
-from romdp.clustering.likelihood.clusterer import Likelihood, LikelihoodFit
+from romdp.clustering.likelihood.method import Likelihood, LikelihoodFit
 from romdp.clustering.spectral import Spectral
 from romdp.core.validation import real_number, whole_number
 from romdp.data.counts import Counts

@@ -1,6 +1,6 @@
 """Memory: a machine whose next state depends on its state, the action and what is then seen.
 
-`Memory` runs over a log or step by step; `romdp.clustering.memory` learns one.
+`Memory` runs over a log or step by step; `romdp.clustering.histories` learns one.
 """
 
 from collections.abc import Mapping

@@ -12,8 +12,8 @@ import numpy as np
 from romdp import __version__
 from romdp.clustering.clusterer import Clusterer, Singletons
 from romdp.clustering.grouping import Grouped, group
+from romdp.clustering.histories import learn_memory
 from romdp.clustering.likelihood import Likelihood
-from romdp.clustering.memory import learn_memory
 from romdp.clustering.offline import METHODS, refuse_unrepeated
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream

@@ -17,7 +17,7 @@ from romdp.worlds.wrappers import ActionMask
 _TRANSPARENT = (ActionMask, OrderEnforcing, PassiveEnvChecker, TimeLimit)  # and `make` adds some
 
 
-class Outcome(NamedTuple):
+class StepResult(NamedTuple):
     """What came of an action."""
 
     reward: Any
@@ -37,10 +37,10 @@ class Streams(Protocol):
         """Start all of them; returns what they show."""
         ...
 
-    def step(self, actions: list[Any]) -> Iterator[tuple[int, Outcome | Any]]:
+    def step(self, actions: list[Any]) -> Iterator[tuple[int, StepResult | Any]]:
         """Take an action in each; yields the number of each stream and what came of it.
 
-        A stream that this step has only restarted yields what it shows, which is no `Outcome`.
+        A stream that this step has only restarted yields what it shows, which is no `StepResult`.
         """
         ...
 
@@ -61,7 +61,7 @@ class Single:
         shown, reward, terminated, truncated, _ = self._env.step(actions[0])
         over = flag(terminated, "terminated") | flag(truncated, "truncated")
         restart = self._env.reset()[0] if over else None
-        yield 0, Outcome(reward, shown, terminated, truncated, restart)
+        yield 0, StepResult(reward, shown, terminated, truncated, restart)
 
 
 class Several:
@@ -103,7 +103,10 @@ class Several:
                 continue
             self._restarting[place] = later and over[place]
             restart = again[place] if over[place] and not later else None
-            yield place, Outcome(rewards[place], seen, terminated[place], truncated[place], restart)
+            yield (
+                place,
+                StepResult(rewards[place], seen, terminated[place], truncated[place], restart),
+            )
 
 
 def streams_of(env: Any) -> Streams:

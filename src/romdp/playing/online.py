@@ -24,9 +24,9 @@ from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.agent_files import agent_from, agent_to_dict
 from romdp.playing.episodes import Episodes, Novelty
 from romdp.playing.learned import Learned, learned_by
-from romdp.playing.memory import CUT, ENDED, GOES_ON, Memory
 from romdp.playing.policy import Policy
 from romdp.playing.remembering import RememberingEncoder
+from romdp.playing.replay import CUT, ENDED, GOES_ON, Replay
 from romdp.playing.rewards import range_for, unit_reward, zero_reward
 from romdp.playing.vector_encoder import VectorEncoder
 
@@ -41,7 +41,7 @@ _FORMAT = Format(
     agent=part(),
     encoder=part(),
     episode=part(),
-    memory=part(),
+    replay=part(),
     places=whole("streams 4", _NONE),
     paid=exact(np.float64, "2"),
     under_way_return=real("streams"),
@@ -84,7 +84,7 @@ class _Stream:
     begins
         Whether an episode begins with what is seen next.
     kept
-        The number of the last step in the memory, -1 if there is none in this episode.
+        The number of the last step in the replay, -1 if there is none in this episode.
     version
         The version of the codes that ``code`` is one of.
     before
@@ -192,9 +192,9 @@ class Online:
         self._learned = None
         if isinstance(self._encoder, VectorEncoder | RememberingEncoder):
             self._learned = self._encoder
-        self._memory: Memory | None = None
+        self._replay: Replay | None = None
         if self._learned is not None:
-            self._memory = Memory(self._learned.n_features, self._learned.dtype)
+            self._replay = Replay(self._learned.n_features, self._learned.dtype)
 
     def _announce(self) -> None:
         """Tell the agent that episodes may end here."""
@@ -239,8 +239,8 @@ class Online:
     def learned(self) -> Learned:
         """Both, as they are now; each is worked out when it is asked for."""
         with self._turn:
-            if self._learned is not None and self._memory is not None:
-                self._learned.find_examples(self._memory)
+            if self._learned is not None and self._replay is not None:
+                self._learned.find_examples(self._replay)
             parts = self._state, self._encoder, self._actions, self._agent.name
             return learned_by(*parts, self._range, self._paid)
 
@@ -265,12 +265,12 @@ class Online:
         seen = self._encoder.read(observation)
         self._streams[name] = place
         _, age = self._episodes.under_way(name)
-        if self._memory is not None:
+        if self._replay is not None:
             if not place.waits:
                 before = -1 if place.begins else place.kept
-                place.kept = self._memory.see(seen, place.number, age, before)
+                place.kept = self._replay.see(seen, place.number, age, before)
             else:  # asked again
-                self._memory.vectors[self._memory.row(place.kept)] = seen
+                self._replay.vectors[self._replay.row(place.kept)] = seen
             self._reconsider(place)
         place.seen, place.version = seen if self._learned is not None else None, self._version
         place.code = self._code(seen, age, place.before)
@@ -309,33 +309,33 @@ class Online:
 
         ``present`` is the stream that meets something now.
         """
-        encoder, memory, n_actions = self._learned, self._memory, self._actions.size
-        if encoder is None or memory is None:
+        encoder, replay, n_actions = self._learned, self._replay, self._actions.size
+        if encoder is None or replay is None:
             return
         step = self._state.step, n_actions, self._seed
         if isinstance(encoder, RememberingEncoder):
-            changed = encoder.reconsider(memory, *step, self._state.partition)
+            changed = encoder.reconsider(replay, *step, self._state.partition)
         else:
-            changed = encoder.reconsider(memory, *step)
+            changed = encoder.reconsider(replay, *step)
         if changed:
             self._version += 1
             self._state.agent = _suited(self._plain, encoder)
-            self._state.recount(encoder.recode(memory, n_actions))
+            self._state.recount(encoder.recode(replay, n_actions))
             self._look_back(present)
 
     def _look_back(self, present: _Stream | None = None) -> None:
         """Find the codes before those where streams stand, after codes have changed."""
-        encoder, memory = self._encoder, self._memory
-        if not isinstance(encoder, RememberingEncoder) or memory is None:
+        encoder, replay = self._encoder, self._replay
+        if not isinstance(encoder, RememberingEncoder) or replay is None:
             return
         for place in self._streams.values():
             number = place.kept
             if place.waits or place is present:
-                row = memory.row(number)
-                number = int(memory.before[row]) if row >= 0 else _NONE
+                row = replay.row(number)
+                number = int(replay.before[row]) if row >= 0 else _NONE
             elif place.begins:
                 number = _NONE
-            place.before = encoder.before(memory, number)
+            place.before = encoder.before(replay, number)
 
     def observe(
         self,
@@ -399,9 +399,9 @@ class Online:
         _, age = self._episodes.under_way(stream)
         if place.version != self._version:
             place.code = self._code(place.seen, age, place.before)
-        if self._memory is not None:
+        if self._replay is not None:
             over = ENDED if ended else CUT if cut else GOES_ON
-            self._memory.finish(place.kept, taken, unit, over)
+            self._replay.finish(place.kept, taken, unit, over)
         if place.code == UNKNOWN:
             self._state.wait()
         else:
@@ -461,7 +461,7 @@ class Online:
                 "paid": self._paid,
                 "under_way_return": [total for total, _ in sums],
                 "under_way_length": [length for _, length in sums],
-                "memory": self._memory,
+                "replay": self._replay,
             }
             arrays, _ = _FORMAT.pack(kept)
         write_arrays(path, _KIND, _VERSION, arrays, facts)
@@ -513,10 +513,10 @@ class Online:
         online._set_encoder(encoder)
         encoder = online._encoder
         encoder.restore(found["encoder"] or {})
-        if (online._memory is None) != (found["memory"] is None):
+        if (online._replay is None) != (found["replay"] is None):
             raise _FORMAT.damaged("vectors are kept where there are none, or none are")
-        if online._memory is not None:
-            online._memory.restore(found["memory"], actions.size)
+        if online._replay is not None:
+            online._replay.restore(found["replay"], actions.size)
         kind = type(online._state)  # an agent may have a state of its own kind
         suited = _suited(online._plain, encoder)
         online._state = kind.from_arrays(suited, *sizes, seed, saved)
@@ -537,22 +537,22 @@ class Online:
                 raise _FORMAT.damaged("its streams have impossible names")
             code, action, begins, kept = place
             stream = _Stream(i, code, action, begins=begins > 0, kept=kept)
-            if self._memory is not None and stream.waits:
-                row = self._memory.row(kept)
+            if self._replay is not None and stream.waits:
+                row = self._replay.row(kept)
                 if row < 0:
-                    raise _FORMAT.damaged("a stream waits at a vector that is not in the memory")
-                stream.seen = self._memory.vectors[row]
+                    raise _FORMAT.damaged("a stream waits at a vector that is not in the replay")
+                stream.seen = self._replay.vectors[row]
             elif stream.waits and code < 0:
                 raise _FORMAT.damaged("what a stream has chosen belongs to no observation")
             self._streams[name] = stream
             self._episodes.begin(name, totals[i], lengths[i])
-        if isinstance(self._encoder, RememberingEncoder) and self._memory is not None:
-            self._encoder.recode(self._memory, self._actions.size)
+        if isinstance(self._encoder, RememberingEncoder) and self._replay is not None:
+            self._encoder.recode(self._replay, self._actions.size)
             self._look_back()
 
     def _limits(self) -> NDArray[np.int64]:
         """Return what the columns of the places must be below."""
-        met = 1 if self._memory is None else self._memory.n_met
+        met = 1 if self._replay is None else self._replay.n_met
         return np.array([self._encoder.size, self._actions.size, 2, max(met, 1)])
 
     def __repr__(self) -> str:

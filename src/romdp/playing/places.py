@@ -14,7 +14,7 @@ from romdp.core.randomness import Seed, seed_sequence, stream
 from romdp.encoding.observations import Numbers
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.playing.environments import Outcome, step_limit, streams_of, world_shown_by
+from romdp.playing.environments import StepResult, step_limit, streams_of, world_shown_by
 from romdp.playing.episodes import Episodes
 from romdp.playing.learned import Learned, learned_by
 from romdp.playing.online import Online
@@ -287,7 +287,7 @@ class DrivenPlace:
 
     def _learn(self, number: int, outcome: Any) -> None:
         """Learn from what came of a stream's action."""
-        if not isinstance(outcome, Outcome):  # it was only restarted
+        if not isinstance(outcome, StepResult):  # it was only restarted
             self._seen[number], self._restarting[number] = outcome, False
             return
         reward, shown, terminated, truncated, restart = outcome

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.clustering.memory import learn_memory
+from romdp.clustering.histories import learn_memory
 from romdp.core.randomness import Seed
 from romdp.data.partition import Partition
 from romdp.data.trajectory import UNKNOWN, Trajectory
 from romdp.encoding.memory import Ints
 from romdp.encoding.observations import ObservationEncoder
 from romdp.encoding.remembered import RememberedCodes
-from romdp.playing.memory import Memory
+from romdp.playing.replay import Replay
 from romdp.playing.vector_encoder import VectorEncoder
 
 _FIRST = 500  # steps before the first fit, as for vectors
@@ -62,30 +62,30 @@ class RememberingEncoder(RememberedCodes):
         if self.vectors is not None:
             self.vectors.join(seen)
 
-    def find_examples(self, memory: Memory) -> None:
+    def find_examples(self, replay: Replay) -> None:
         """Find typical vectors of the inner codes."""
         if self.vectors is not None:
-            self.vectors.find_examples(memory)
+            self.vectors.find_examples(replay)
 
     def is_in_the_dark(self, step: int) -> bool:
         """Whether so many steps have taught nothing of what is seen."""
         return self.inner.is_in_the_dark(step)
 
     def reconsider(
-        self, memory: Memory, step: int, n_actions: int, seed: Seed, partition: Partition
+        self, replay: Replay, step: int, n_actions: int, seed: Seed, partition: Partition
     ) -> bool:
         """Look whether codes must change, if it is time; says whether they did.
 
         ``partition`` groups the codes in use.
         """
         changed = self.vectors is not None and self.vectors.reconsider(
-            memory, step, n_actions, seed
+            replay, step, n_actions, seed
         )
         if step < self.due and not changed:
             return False
         self.due = max(self.due, int(_GROWTH * step) + 1)
         had, self.machine = self.machine, None
-        seen = self._inner_steps(memory, n_actions)
+        seen = self._inner_steps(replay, n_actions)
         if seen is not None and seen.lengths.max() > 1:
             groups = partition if had is None and not changed else None
             if groups is not None:
@@ -96,30 +96,30 @@ class RememberingEncoder(RememberedCodes):
             self.machine = None
         return changed or had is not None or self.machine is not None
 
-    def recode(self, memory: Memory, n_actions: int) -> Trajectory | None:
+    def recode(self, replay: Replay, n_actions: int) -> Trajectory | None:
         """Return all that is kept under the present codes; None where there are none."""
-        seen = self._inner_steps(memory, n_actions)
+        seen = self._inner_steps(replay, n_actions)
         if seen is None or self.machine is None:
             return seen if seen is None else seen.changed(n_observations=self.size)
         found = self.machine.over(seen)
-        self._states = np.full(memory.size, -1)
-        self._states[memory.steps(n_actions)[1]] = found.observations
+        self._states = np.full(replay.size, -1)
+        self._states[replay.steps(n_actions)[1]] = found.observations
         return found.changed(n_observations=self.size)
 
-    def before(self, memory: Memory, number: int) -> tuple[int, int]:
+    def before(self, replay: Replay, number: int) -> tuple[int, int]:
         """Return the state and the action of a step that is kept, by its number."""
-        row = memory.row(number) if number >= 0 else -1
+        row = replay.row(number) if number >= 0 else -1
         if self.machine is None or not 0 <= row < len(self._states):
             return _NOWHERE
-        return int(self._states[row]), int(memory.actions[row])
+        return int(self._states[row]), int(replay.actions[row])
 
-    def _inner_steps(self, memory: Memory, n_actions: int) -> Trajectory | None:
+    def _inner_steps(self, replay: Replay, n_actions: int) -> Trajectory | None:
         if self.vectors is not None:
-            return self.vectors.recode(memory, n_actions)
-        if not (memory.actions[: memory.size] >= 0).any():
+            return self.vectors.recode(replay, n_actions)
+        if not (replay.actions[: replay.size] >= 0).any():
             return None
-        steps, rows, final = memory.steps(n_actions)
-        codes = np.append(memory.vectors[: memory.size, 0], UNKNOWN)
+        steps, rows, final = replay.steps(n_actions)
+        codes = np.append(replay.vectors[: replay.size, 0], UNKNOWN)
         seen = steps.encoded(codes[rows], self.inner.size)
         return seen.changed(final_observations=codes[final])
 

@@ -18,7 +18,7 @@ from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.scoring import both, last_steps, score, vectors_of
 from romdp.encoding.vector_codes import VectorCodes
-from romdp.playing.memory import Memory
+from romdp.playing.replay import Replay
 
 _NEW = 0.9  # share of different vectors from which on they do not repeat
 _FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
@@ -52,9 +52,9 @@ class VectorEncoder(VectorCodes):
     def _first_fit(self) -> int:
         return min(max(_FIRST, 10 * self.n_features), _LAST_FIRST)
 
-    def _codes_in(self, memory: Memory) -> NDArray[np.int64]:
+    def _codes_in(self, replay: Replay) -> NDArray[np.int64]:
         """Return `codes` of all that is kept, after opening some for what is far from all codes."""
-        rows = memory.vectors[: memory.size]
+        rows = replay.vectors[: replay.size]
         if self.book is not None and self.decoder is not None:
             space = self.decoder.encoding.map(rows)
             codes, distances = self.book.nearest(space)
@@ -65,7 +65,7 @@ class VectorEncoder(VectorCodes):
             return self.book.nearest(space)[0]
         return self.codes(rows)
 
-    def reconsider(self, memory: Memory, step: int, n_actions: int, seed: Seed) -> bool:
+    def reconsider(self, replay: Replay, step: int, n_actions: int, seed: Seed) -> bool:
         """Look whether codes must change, if it is time; says whether they did.
 
         Names are given up where they do not repeat. What is due, or mixed, is learned again from
@@ -76,18 +76,18 @@ class VectorEncoder(VectorCodes):
         gave_up = self.names is not None
         if gave_up:
             self.look = 2 * step
-            if self._repeat(memory):
+            if self._repeat(replay):
                 return False
             self.adopt(None)
             self.due = self.look = max(self.due, step)
             if step < self.due:
                 return True
-        steps, _, _ = memory.steps(n_actions)
+        steps, _, _ = replay.steps(n_actions)
         self.look = int(_LOOK * step) + 1
         changed, mixed = False, self._is_mixed(steps)
         if mixed or step >= self.due:
             self.due = int((_LOOK if _is_idle(steps) else _GROWTH) * step) + 1
-            changed = self._learn(steps, generator(seed, _ENCODE, step), memory)
+            changed = self._learn(steps, generator(seed, _ENCODE, step), replay)
             if mixed and self._is_mixed(steps):  # more steps may help, and nothing else
                 self.look = self.due
         self.look = min(self.look, self.due)
@@ -100,7 +100,7 @@ class VectorEncoder(VectorCodes):
         codes = self.codes(vectors_of(part))
         return is_mixed(codes if self.stepwise is None else both(codes, part.ages), part)
 
-    def _learn(self, steps: Trajectory, rng: np.random.Generator, memory: Memory) -> bool:
+    def _learn(self, steps: Trajectory, rng: np.random.Generator, replay: Replay) -> bool:
         """Learn codes from what is kept; the old ones stay if they predict it better."""
         before = self.decoder
         previous = None if before is None else before.encoding
@@ -114,16 +114,16 @@ class VectorEncoder(VectorCodes):
         self.adopt(replace(found, portraits=None), self.book if found is before else None)
         return True
 
-    def recode(self, memory: Memory, n_actions: int) -> Trajectory | None:
+    def recode(self, replay: Replay, n_actions: int) -> Trajectory | None:
         """Return all that is kept under the present codes; None where there are none."""
-        if not self.known or not (memory.actions[: memory.size] >= 0).any():
+        if not self.known or not (replay.actions[: replay.size] >= 0).any():
             return None
-        steps, rows, final = memory.steps(n_actions)
-        codes = np.append(self._codes_in(memory), UNKNOWN)
+        steps, rows, final = replay.steps(n_actions)
+        codes = np.append(self._codes_in(replay), UNKNOWN)
         if self.stepwise is not None:  # only what is asked for is a code
             plain, codes = codes, np.full_like(codes, UNKNOWN)
             for row in np.union1d(rows, final[final >= 0]).tolist():
-                codes[row] = self.at_step(int(plain[row]), int(memory.ages[row]))
+                codes[row] = self.at_step(int(plain[row]), int(replay.ages[row]))
         seen = steps.encoded(codes[rows], self.size)
         return seen.changed(final_observations=codes[final])
 
@@ -131,17 +131,17 @@ class VectorEncoder(VectorCodes):
         """Whether vectors have told nothing in several fits, so that actions are still random."""
         return not self.known and step > _SEVERAL_FITS * self._first_fit
 
-    def _repeat(self, memory: Memory) -> bool:
+    def _repeat(self, replay: Replay) -> bool:
         """Whether vectors that were named have been met again, and names are not used up."""
         assert self.names is not None
-        return len(self.names) <= min(_NEW * memory.n_met, self.size - 1)
+        return len(self.names) <= min(_NEW * replay.n_met, self.size - 1)
 
-    def find_examples(self, memory: Memory) -> None:
+    def find_examples(self, replay: Replay) -> None:
         """Take the vector nearest to the mean of each code, among the last ones met."""
         if self.decoder is None:
             return
         most = min(_MOST_LOOKED_AT, max(256, _LOOKED_AT // self.n_features))
-        rows = memory.vectors[max(0, memory.size - most) : memory.size]
+        rows = replay.vectors[max(0, replay.size - most) : replay.size]
         codes = self.codes(rows) if len(rows) else np.zeros(0, np.int64)
         found = np.full((int(codes.max(initial=-1)) + 1, self.n_features), np.nan, np.float32)
         for code in np.unique(codes):

@@ -15,7 +15,7 @@ from romdp.core.text import count, number
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
-from romdp.logs.model.table import model_facts
+from romdp.logs.model.text import model_facts
 from romdp.playing.run import Run
 from romdp.reports.learning import curve_section, groups_section, objective_of, run_tiles
 from romdp.reports.model_data import (

@@ -1,5 +1,5 @@
 """Grouping by the likelihood of a block model."""
 
-from romdp.clustering.likelihood.clusterer import Likelihood, LikelihoodFit
+from romdp.clustering.likelihood.method import Likelihood, LikelihoodFit
 
 __all__ = ["Likelihood", "LikelihoodFit"]

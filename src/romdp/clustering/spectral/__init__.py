@@ -1,5 +1,5 @@
 """The paper's spectral step: moments of triples, their decomposition, groups."""
 
-from romdp.clustering.spectral.clusterer import Spectral
+from romdp.clustering.spectral.method import Spectral
 
 __all__ = ["Spectral"]

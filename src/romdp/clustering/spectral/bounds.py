@@ -31,7 +31,7 @@ from romdp.theory.concentration import (
 from romdp.theory.views import View, least_singular_value
 
 if TYPE_CHECKING:
-    from romdp.clustering.spectral.clusterer import Spectral
+    from romdp.clustering.spectral.method import Spectral
 
 Floats = NDArray[np.float64]
 

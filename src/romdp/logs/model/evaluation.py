@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from romdp.clustering.memory import learn_memory
+from romdp.clustering.histories import learn_memory
 from romdp.core.errors import StructureError
 from romdp.core.text import count
 from romdp.data.counts import Counts

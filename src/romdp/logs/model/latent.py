@@ -547,12 +547,12 @@ class LatentModel:
         return agent_of(self)
 
     def __str__(self) -> str:
-        from romdp.logs.model.table import table
+        from romdp.logs.model.text import table
 
         return table(self)
 
     def _repr_html_(self) -> str:
-        from romdp.logs.model.table import html
+        from romdp.logs.model.text import html
 
         return html(self)
 

@@ -25,7 +25,7 @@ COLUMNS = ("numbers", "vectors", "actions", "rewards", "over", "before", "stream
 """The names of what is kept of every vector."""
 
 
-class Memory:
+class Replay:
     """Vectors that were met, what was done there and what came of it, up to a bound.
 
     A step has a number, how many were met before. When memory is full, every other stretch of steps
@@ -93,11 +93,11 @@ class Memory:
 
     def _format(self) -> Format:
         return Format(
-            "memory",
+            "replay",
             met=whole(low=0),
             numbers=index("kept", of="met"),
             vectors=exact(self.vectors.dtype, "kept features"),
-            actions=whole("kept", NO_ACTION),
+            actions=index("kept", of="n_actions", none=True),
             rewards=real("kept"),
             over=whole("kept", GOES_ON, CUT),
             before=index("kept", of="met", none=True),
@@ -113,12 +113,12 @@ class Memory:
     def restore(self, arrays: Arrays, n_actions: int) -> None:
         """Take everything from a file, which may be damaged."""
         form, met = self._format(), int(arrays.get("met", np.array(0)))
-        found = form.read(arrays, met=met, features=self.vectors.shape[1])
+        sizes = {"met": met, "features": self.vectors.shape[1], "n_actions": n_actions}
+        found = form.read(arrays, **sizes)
         faults = {
             "numbers do not rise, or are too many": (np.diff(found["numbers"]) <= 0).any()
             or len(found["numbers"]) > self.most,
             "vectors must hold finite numbers": not np.isfinite(found["vectors"]).all(),
-            f"there are only {n_actions} actions": found["actions"].max(initial=0) >= n_actions,
             "before names a step that came later": (found["before"] >= found["numbers"]).any(),
         }
         form.refuse(faults)
