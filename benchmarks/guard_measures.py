@@ -79,6 +79,18 @@ def few_visits(seed: int) -> float:
     return found.misclassification(romdp.Partition(world.labels))
 
 
+def twins_found(mixing: float, rows: int) -> Measure:
+    """Whether all six states are found though two are twins; one observation may be misplaced."""
+
+    def measure(seed: int) -> float:
+        world = romdp.worlds.twins(mixing=mixing, seed=seed)
+        found = romdp.cluster(romdp.simulate(world, "uniform", rows, seed=seed), seed=seed)
+        wrong = found.misclassification(romdp.Partition(world.labels)) * world.n_observations
+        return float(found.n_clusters == world.n_states and wrong < 1.5)
+
+    return measure
+
+
 def exact_in_random(size: int, steps: int) -> Measure:
     """Whether the states of a random world are exact after so many uniform steps."""
 

@@ -5,8 +5,8 @@
 
 PART: priors (learned against fixed priors, Y = 30 and 100), main (random ROMDPs, Y from 10 to
 3,000), psrl (PSRL on the observations at Y = 300 and 1,000, where a run takes minutes; and with the
-shorter epochs of LC-PSRL at 30 and 100), harder (more hidden states, named worlds, near-identical
-states, unequal emission, no structure).
+shorter epochs of LC-PSRL at 30 and 100), harder (more hidden states, named worlds, twins,
+unequal emission, no structure).
 """
 
 import argparse
@@ -45,19 +45,6 @@ def make_agent(name: str, world: romdp.ROMDP) -> romdp.Agent:
     return makers[name]()
 
 
-def near_identical(seed: int) -> romdp.ROMDP:
-    """Six hidden states in pairs that differ by a tenth in their laws."""
-    rng = np.random.default_rng(seed)
-    base = rng.dirichlet(np.ones(6), (3, 4))
-    other = 0.9 * base + 0.1 * rng.dirichlet(np.ones(6), (3, 4))
-    pay = rng.uniform(0.1, 0.9, (3, 4))
-    shift = np.clip(pay + rng.uniform(-0.1, 0.1, pay.shape), 0, 1)
-    labels = rng.permutation(np.repeat(np.arange(6), 10))
-    return romdp.ROMDP.from_labels(
-        np.concatenate([base, other]), np.concatenate([pay, shift]), labels
-    )
-
-
 def make_world(world: str, observations: int, seed: int) -> romdp.ROMDP:
     """Make a world by its name in this benchmark."""
     worlds = romdp.worlds
@@ -69,7 +56,7 @@ def make_world(world: str, observations: int, seed: int) -> romdp.ROMDP:
         "river-swim": lambda: worlds.river_swim(6, observations),
         "combination-lock": lambda: worlds.combination_lock(5, 3, observations, seed=seed),
         "grid": lambda: worlds.grid(views=5, seed=seed),
-        "near-identical": lambda: near_identical(seed),
+        "twins": lambda: worlds.twins(n_observations=observations, seed=seed),
         "unequal emission": lambda: worlds.random_romdp(
             5, 4, observations, seed=seed, emission_concentration=0.3
         ),
@@ -125,7 +112,7 @@ def cases(part: str, seeds: range) -> list[dict[str, Any]]:
     else:
         named = [
             ("X=10", 100), ("X=20", 200), ("X=50", 500), ("river-swim", 60),
-            ("combination-lock", 50), ("grid", 0), ("near-identical", 60),
+            ("combination-lock", 50), ("grid", 0), ("twins", 60),
             ("unequal emission", 100), ("no structure", 30),
         ]  # fmt: skip
         plan = [(name, y, [*grouping, "ucrl2", "psrl"]) for name, y in named]

@@ -24,6 +24,7 @@ OPTIONS = {
     "combination-lock": {"horizon": 3, "actions": 2, "observations": 7, "seed": 1},
     "grid": {"views": 2, "slip": 0.3, "seed": 1},
     "symmetric-block": {"observations": 8, "eta": 2.0},
+    "twins": {"states": 3, "actions": 2, "observations": 8, "mixing": 0.5, "seed": 1},
 }
 PLAIN_NAMES = {"states": "n_states", "actions": "n_actions", "observations": "n_observations"}
 

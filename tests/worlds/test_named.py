@@ -16,6 +16,7 @@ from romdp.worlds.named import (
     random_romdp,
     river_swim,
     symmetric_block,
+    twins,
 )
 
 MAKERS = [random_romdp, random_mdp, deterministic_romdp]
@@ -292,6 +293,22 @@ def test_symmetric_block_as_published(eta):
     assert np.bincount(symmetric_block(11).labels).tolist() == [6, 5]
 
 
+@pytest.mark.parametrize("mixing", [0.0, 0.1, 0.4])
+def test_twins_differ_by_the_share_that_was_asked_for(mixing):
+    world, plain = twins(6, 3, 30, mixing, seed=4), twins(6, 3, 30, 1.0, seed=4)
+    apart = plain.transition[:4, :, -1] - plain.transition[:4, :, -2]
+    assert world.transition[:4, :, -1] - world.transition[:4, :, -2] == pytest.approx(
+        mixing * apart
+    )
+    apart = (plain.transition[-1] - plain.transition[-2])[:, :4]
+    assert (world.transition[-1] - world.transition[-2])[:, :4] == pytest.approx(mixing * apart)
+    assert world.reward[-1] - world.reward[-2] == pytest.approx(
+        mixing * (plain.reward[-1] - plain.reward[-2])
+    )
+    assert np.array_equal(world.labels, plain.labels)
+    assert np.array_equal(world.transition[:4, :, :4], plain.transition[:4, :, :4])
+
+
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
@@ -315,6 +332,8 @@ def test_symmetric_block_as_published(eta):
         (symmetric_block, {"n_observations": 1}, "n_observations is 1"),
         (symmetric_block, {"eta": 0}, "eta is 0"),
         (symmetric_block, {"eta": np.inf}, "eta is inf"),
+        (twins, {"n_states": 1}, "n_states is 1"),
+        (twins, {"mixing": 1.1}, "mixing is 1.1"),
     ],
 )
 def test_bad_arguments_of_named_worlds(make, arguments, message):

@@ -27,6 +27,7 @@ _HELP = {
     "room": "A text file with a row of the room per line: . is free, # a wall, G the goal.",
     "slip": "Probability that a move goes in a random direction.",
     "eta": "How clearly the two states differ, above 0.",
+    "mixing": "Share of the difference between the twins that is left, in [0, 1].",
     "concentration": "Concentration of the Dirichlet law of each transition row, above 0; small "
     "values make moves nearly certain.",
     "emission_concentration": "Concentration of the Dirichlet law of each state's observations, "

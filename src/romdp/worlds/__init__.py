@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from romdp.worlds.named import random_romdp as random_romdp
     from romdp.worlds.named import river_swim as river_swim
     from romdp.worlds.named import symmetric_block as symmetric_block
+    from romdp.worlds.named import twins as twins
     from romdp.worlds.simulator import Simulator as Simulator
     from romdp.worlds.simulator import simulate as simulate
     from romdp.worlds.wrappers import ActionMask as ActionMask

@@ -285,6 +285,33 @@ def symmetric_block(n_observations: int = 100, eta: float = 4.0) -> ROMDP:
     return ROMDP.from_labels(transition, np.zeros((2, 3)), _deal_evenly(2, count))
 
 
+def twins(
+    n_states: int = 6,
+    n_actions: int = 4,
+    n_observations: int = 60,
+    mixing: float = 0.2,
+    seed: Seed = 0,
+) -> ROMDP:
+    """Draw a random world whose last two hidden states are hardly different: hard to group.
+
+    The world is that of `random_romdp` with the same sizes and seed, with all differences between
+    its last two states multiplied by ``mixing``: in where they lead, in what they pay, and in how
+    often each of them is reached from elsewhere.
+
+    Examples
+    --------
+    >>> twins(mixing=1.0, seed=3) == random_romdp(6, 4, 60, seed=3)
+    True
+    """
+    size = whole_number(n_states, "n_states", 2)
+    share = 0.5 + 0.5 * real_number(mixing, "mixing", 0, 1)
+    plain = random_romdp(size, n_actions, n_observations, seed)
+    blend = np.eye(size)
+    blend[-2:, -2:] = [[share, 1.0 - share], [1.0 - share, share]]
+    alike = np.einsum("xw,way->xay", blend, plain.transition @ blend)
+    return ROMDP(alike, blend @ plain.reward, plain.emission)
+
+
 WORLDS: dict[str, Callable[..., ROMDP | MDP]] = {
     "random-romdp": random_romdp,
     "random-mdp": random_mdp,
@@ -293,6 +320,7 @@ WORLDS: dict[str, Callable[..., ROMDP | MDP]] = {
     "combination-lock": combination_lock,
     "grid": grid,
     "symmetric-block": symmetric_block,
+    "twins": twins,
 }
 """What makes each world, by the name that the command and the Gymnasium registry know."""
 

@@ -15,6 +15,7 @@ ENVIRONMENTS = {
     "romdp/CombinationLock-v0": "combination-lock",
     "romdp/Grid-v0": "grid",
     "romdp/SymmetricBlock-v0": "symmetric-block",
+    "romdp/Twins-v0": "twins",
 }
 """The world behind each Gymnasium id, by its name in `romdp.worlds.make`."""
 
