@@ -10,11 +10,11 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 # Where all cores are busy, threads of linear algebra only get in each other's way.
-demo test quick fuzz test-dqn test-page docs: export OMP_NUM_THREADS := 1
-demo test quick fuzz test-dqn test-page docs: export OPENBLAS_NUM_THREADS := 1
-demo test quick fuzz test-dqn test-page docs: export MKL_NUM_THREADS := 1
+demo test quick fuzz test-torch test-page docs: export OMP_NUM_THREADS := 1
+demo test quick fuzz test-torch test-page docs: export OPENBLAS_NUM_THREADS := 1
+demo test quick fuzz test-torch test-page docs: export MKL_NUM_THREADS := 1
 
-.PHONY: demo test quick fuzz test-dqn test-page guard guard-full lint docs bench results dist clean
+.PHONY: demo test quick fuzz test-torch test-page guard guard-full lint docs bench results dist clean
 
 demo: .venv/package
 	rm -rf demo
@@ -30,16 +30,16 @@ demo: .venv/package
 	@echo "and demo/digits/report.html (pictures grouped)"
 
 test: .venv/tools
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not dqn and not page"
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not torch and not page"
 
 quick: .venv/tools
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not dqn and not page"
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not torch and not page"
 
 fuzz: .venv/tools  # damaged files of every kind, for as long as SECONDS says
 	ROMDP_FUZZ_SECONDS=$(SECONDS) $(PYTEST) tests/fuzz
 
-test-dqn: .venv/dqn
-	$(PYTEST) tests/playing tests/encoding -m dqn
+test-torch: .venv/torch
+	$(PYTEST) tests/playing tests/encoding -m torch
 
 test-page: .venv/page
 	$(PYTEST) tests -m page
@@ -63,7 +63,7 @@ docs: .venv/docs
 bench: .venv/package
 	$(BIN)/python benchmarks/table.py  # writes docs/results/bench.md
 
-results: .venv/dqn  # what docs/results claims, as far as it fits into an hour
+results: .venv/tools  # what docs/results claims, as far as it fits into an hour
 	$(BIN)/python benchmarks/results.py
 
 dist: .venv/dist
@@ -86,9 +86,8 @@ dist: .venv/dist
 	$(PIP) --editable '.[docs]'
 	touch $@
 
-.venv/dqn: .venv/tools
-	$(PIP) torch  # first and alone: the constraint asks for the build without CUDA where there is one
-	$(PIP) --editable '.[test,dqn]'
+.venv/torch: .venv/tools
+	$(PIP) torch  # the constraint asks for the build without CUDA where there is one
 	touch $@
 
 .venv/dist: .venv/bin/python pyproject.toml constraints.txt

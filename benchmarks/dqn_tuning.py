@@ -1,14 +1,13 @@
 """Tuning of the model-free baselines; its results are in docs/results/dqn-tuning.md.
 
-python benchmarks/dqn_tuning.py dqn           # about ten minutes, needs romdp[dqn]
+python benchmarks/dqn_tuning.py dqn           # about ten minutes
 python benchmarks/dqn_tuning.py q-learning    # two to five minutes
 python benchmarks/dqn_tuning.py others        # what other agents reach where DQN was tuned
 """
 
 import argparse
 import itertools
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import romdp
 
 SIZES = (5, 4, 20)  # X, A, Y
 SEEDS = (1000, 1001)  # of the world and of the run; not those that results are reported on
-DQN_STEPS = 50_000
+DQN_STEPS = 200_000
 Q_SEEDS = tuple(range(1000, 1006))
 Q_STEPS = 1_000_000
 
@@ -31,60 +30,68 @@ def dqn_world(seed: int) -> romdp.ROMDP:
 
 
 class Trials:
-    """Pseudo-regrets of configurations, each run made once and printed as it ends."""
+    """Mean pseudo-regrets of settings of DQN, each run made once and printed as it ends."""
 
-    def __init__(self, name: str, steps: int) -> None:
-        self.name, self.steps = name, steps
-        self.results: dict[tuple[tuple[str, Any], ...], dict[int, float]] = {}
+    def __init__(self) -> None:
+        self.results: dict[tuple[Any, ...], float] = {}
 
-    def run(self, settings: Settings, seed: int) -> None:
-        """Play one configuration in one world, unless that was done before."""
-        done = self.results.setdefault(tuple(settings.items()), {})
-        if seed in done:
-            return
-        world = dqn_world(seed)
-        begin = time.perf_counter()
-        run = play_baseline(self.name, world, self.steps, seed, **settings)
-        done[seed] = float(run.pseudo_regret[-1])
-        seconds = time.perf_counter() - begin
-        text = ", ".join(f"{name} {value:g}" for name, value in settings.items())
-        print(f"{text} | seed {seed} | {done[seed]:.0f} | {seconds:.1f} s", flush=True)
+    def regret(self, settings: Settings, steps: int) -> float:
+        """Play in all worlds, unless that was done before."""
+        key = (steps, *settings.values())
+        if key not in self.results:
+            finals = [
+                play_baseline("dqn", dqn_world(seed), steps, seed, **settings).pseudo_regret[-1]
+                for seed in SEEDS
+            ]
+            self.results[key] = float(np.mean(finals))
+            text = ", ".join(f"{name} {value:g}" for name, value in settings.items())
+            print(f"{steps} | {text} | {self.results[key]:.0f} | {max(finals):.0f}", flush=True)
+        return self.results[key]
 
-    def best(self, candidates: Iterable[Settings], count: int = 1) -> list[Settings]:
-        """Return the candidates of least mean pseudo-regret."""
+    def climb(self, settings: Settings, name: str, steps: int) -> Settings:
+        """Move along one setting until neither neighbour is better: the best lies inside."""
+        best = settings
+        for move in _aside(name):
+            while True:
+                trial = {**best, name: move(best[name])}
+                if trial == best or self.regret(trial, steps) >= self.regret(best, steps):
+                    break
+                best = trial
+        return best
 
-        def mean(settings: Settings) -> float:
-            found = self.results[tuple(settings.items())].values()
-            return sum(found) / len(found)
 
-        return sorted(candidates, key=mean)[:count]
-
-
-def grid(**axes: Iterable[Any]) -> list[Settings]:
-    """Return every combination of the values."""
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+def _aside(name: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Return the steps to the neighbours of a setting's value: smaller, larger."""
+    if name == "discount":  # the horizon 1 / (1 - discount) is halved or doubled
+        return (lambda g: max(0.0, round(2 * g - 1, 6))), (lambda g: round((1 + g) / 2, 6))
+    if name in ("learning_rate", "exploration_floor"):
+        return (lambda value: value / 3), (lambda value: value * 3)
+    return (lambda value: max(value // 4, 1)), (lambda value: value * 4)
 
 
 def tune_dqn() -> None:
-    """Play all rates and discounts in one world, the best four in both; 18 runs in all."""
-    trials = Trials("dqn", DQN_STEPS)
-    usual = {
-        "exploration_steps": 5_000,
-        "exploration_floor": 0.02,
-        "target_interval": 500,
+    """Climb in one setting after the other at a short horizon, then in the floor at the long."""
+    trials = Trials()
+    settings: Settings = {
+        "learning_rate": 3e-4,
+        "discount": 0.8,
+        "exploration_floor": 0.003,
+        "exploration_steps": 2_000,
+        "target_interval": 250,
         "train_interval": 4,
     }
-    rates = grid(learning_rate=(3e-3, 1e-3, 3e-4), discount=(0.8, 0.9, 0.99))
-    candidates: list[Settings] = [{**settings, **usual} for settings in rates]
-    for settings in candidates:
-        trials.run(settings, SEEDS[0])
-    four = trials.best(candidates, 4)
-    trials.run({**four[0], "train_interval": 1}, SEEDS[0])
-    quicker = {"exploration_steps": 2_000, "exploration_floor": 0.01, "target_interval": 250}
-    finalists: list[Settings] = [{**settings, **quicker} for settings in four]
-    for settings, seed in itertools.product(finalists, SEEDS):
-        trials.run(settings, seed)
-    print("best:", dict(trials.best(finalists)[0]))
+    before: Settings = {}
+    while before != settings:
+        before = settings
+        for name in before:
+            settings = trials.climb(settings, name, DQN_STEPS)
+            print("so far:", settings, flush=True)
+    print("best:", trials.climb(settings, "exploration_floor", Q_STEPS))
+
+
+def grid(**axes: Sequence[Any]) -> list[Settings]:
+    """Return every combination of the values."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def tune_q_learning() -> None:

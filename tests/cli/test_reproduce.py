@@ -2,13 +2,11 @@ import dataclasses
 import os
 
 import pytest
-from romdp.baselines import play_baseline
 from stored_runs import execute, tables
 from typer.testing import CliRunner
 
 import romdp
 from romdp.cli import app
-from romdp.core.errors import InvalidInputError
 from romdp.experiments import reproductions
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Here
@@ -23,7 +21,6 @@ def small(monkeypatch):
     """Make every run short, of agents that think little, and do them in this process."""
     monkeypatch.setattr("romdp.cli.reproduce.make_executor", lambda workers, dask: Here())
     monkeypatch.setattr(reproductions, "FULL", Effort(100, 1))
-    monkeypatch.setattr(reproductions, "WITH_DQN", Effort(60, 1))
     for name, paper in REPRODUCTIONS.items():
         agents = tuple(agent for agent in paper.agents if agent in ("ucrl2", "ucrl3", "oracle"))
         tiny = dataclasses.replace(paper, quick=Effort(100, 2), observations=(6,), agents=agents)
@@ -44,25 +41,6 @@ def drawn(monkeypatch):
     return paths
 
 
-@pytest.fixture
-def without_torch(monkeypatch):
-    def refuse(names):
-        if "dqn" in names:
-            raise InvalidInputError("agent 'dqn' needs pip install 'romdp[dqn]'")
-
-    monkeypatch.setattr("romdp.experiments.agents.check_installed", refuse)
-
-
-@pytest.fixture
-def quick_dqn(monkeypatch):
-    """Let another learner play under the name of DQN, as if it were installed."""
-    for module in ("agents", "directory", "running"):
-        monkeypatch.setattr(f"romdp.experiments.{module}.check_installed", lambda names: None)
-    monkeypatch.setattr(
-        "romdp.baselines.play_baseline", lambda name, *rest: play_baseline("q-learning", *rest)
-    )
-
-
 def run(*arguments):
     return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
 
@@ -77,7 +55,6 @@ def test_the_quick_version_leaves_tables_figures_and_a_page(tmp_path, figure):
     assert result.stdout.startswith(f"The paper's {paper.label}: ")
     assert "time-uniform confidence sets, delta 0.05" in result.stdout
     assert "The paper does not say" not in result.stdout
-    assert "DQN is slow and left out" in result.stdout
     assert f"wrote {out / 'report.html'}" in result.stdout
     assert RunDirectory.open(out).experiment == paper.experiments(quick=True)[""]
     assert RunDirectory.open(out).missing == []
@@ -86,33 +63,22 @@ def test_the_quick_version_leaves_tables_figures_and_a_page(tmp_path, figure):
         for ending in ("svg", "png"):
             assert (out / "figures" / f"{name}.{ending}").stat().st_size > 1000
     assert "</html>" in (out / "report.html").read_text()
-    assert not (out / "dqn").exists()
+    assert not (out / "paper-sets").exists()
 
 
-@pytest.mark.usefixtures("small", "without_torch", "drawn")
-def test_without_torch_it_says_what_to_install(tmp_path):
-    result = run("regret", "--out", tmp_path / "x", "--quiet")
-    assert result.exit_code == 0, result.output
-    assert "DQN is left out: " in result.stdout
-    assert "pip install 'romdp[dqn]'" in result.stdout
-    assert not (tmp_path / "x" / "dqn").exists()
-
-
-@pytest.mark.usefixtures("small", "quick_dqn")
-def test_the_full_version_compares_dqn_in_a_folder_of_its_own(tmp_path, drawn):
+@pytest.mark.usefixtures("small")
+def test_the_full_version_has_the_papers_sets_in_a_folder_of_its_own(tmp_path, drawn):
     result = run("regret", "--out", tmp_path / "x", "--quiet")
     assert result.exit_code == 0, result.output
     assert "'paper' times 0.1" in result.stdout
     assert "The paper does not say by which factor" in result.stdout
-    for folder, steps in (("", 100), ("paper-sets", 100), ("dqn", 60)):
+    for folder in ("", "paper-sets"):
         path = tmp_path / "x" / folder
         directory = RunDirectory.open(path)
-        assert directory.experiment.steps == steps
+        assert directory.experiment.steps == 100
         assert directory.missing == []
         assert path in drawn
         assert f"wrote {path / 'report.html'}" in result.stdout
-        assert ("dqn" in directory.experiment.agents) == (folder == "dqn")
-    assert "left out" not in result.stdout
 
 
 @pytest.mark.usefixtures("small")
@@ -130,7 +96,7 @@ def test_the_same_command_goes_on_where_it_was(tmp_path, drawn):
     assert drawn == [out, out]
 
 
-@pytest.mark.usefixtures("small", "quick_dqn")
+@pytest.mark.usefixtures("small")
 def test_resume_goes_on_with_either_part(tmp_path, monkeypatch):
     monkeypatch.setattr("romdp.cli.experiments.make_executor", lambda workers, dask: Here())
 
@@ -143,14 +109,14 @@ def test_resume_goes_on_with_either_part(tmp_path, monkeypatch):
     assert result.exit_code == 130
     assert f"go on with: romdp resume {tmp_path / 'x'}" in result.stderr
     assert f"again with: romdp reproduce regret --out {tmp_path / 'x'}\n" in result.stderr
-    for folder in ("", "paper-sets", "dqn"):
+    for folder in ("", "paper-sets"):
         path = tmp_path / "x" / folder
         assert len(RunDirectory.open(path).missing) == len(RunDirectory.open(path).experiment.runs)
         assert CliRunner().invoke(app, ["resume", str(path), "--quiet"]).exit_code == 0
         assert RunDirectory.open(path).missing == []
 
 
-@pytest.mark.usefixtures("small", "quick_dqn")
+@pytest.mark.usefixtures("small")
 def test_failed_runs_are_status_1_and_the_rest_is_done(tmp_path, monkeypatch, drawn):
     def broken(*_):
         raise RuntimeError("no luck")
@@ -159,13 +125,13 @@ def test_failed_runs_are_status_1_and_the_rest_is_done(tmp_path, monkeypatch, dr
         patch.setitem(romdp.experiments.agents.AGENTS, "oracle", broken)
         result = run("regret", "--out", tmp_path / "x", "--quiet")
     assert result.exit_code == 1
-    assert result.stderr.count("runs failed") == 3  # in every part
-    for folder in ("", "paper-sets", "dqn"):
+    assert result.stderr.count("runs failed") == 2  # in every part
+    for folder in ("", "paper-sets"):
         missing = RunDirectory.open(tmp_path / "x" / folder).missing
         assert {run.agent for run in missing} == {"oracle"}
     assert drawn == []
     assert run("regret", "--out", tmp_path / "x", "--quiet").exit_code == 0
-    assert drawn == [tmp_path / "x" / folder for folder in ("", "paper-sets", "dqn")]
+    assert drawn == [tmp_path / "x" / folder for folder in ("", "paper-sets")]
 
 
 @pytest.mark.usefixtures("small", "drawn")

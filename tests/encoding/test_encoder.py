@@ -140,7 +140,7 @@ def test_features_that_cannot_serve_are_refused(features, message):
         Encoder(features=features).fit(chain(500).vectors)
 
 
-@pytest.mark.dqn
+@pytest.mark.torch
 def test_a_network_of_pytorch_serves_as_features():
     import torch
 

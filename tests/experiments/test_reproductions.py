@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from romdp.exact.mdp import MDP
-from romdp.experiments.directory import RunDirectory
-from romdp.experiments.reproductions import REPRODUCTIONS, Effort
-from romdp.experiments.running import run_experiment
+from romdp.experiments.reproductions import REPRODUCTIONS
 from romdp.planning.confidence import Hoeffding
 from romdp.planning.timeuniform import TimeUniform
 from romdp.reports import groups_figure, regret_figure
@@ -37,7 +35,7 @@ def test_only_random_mdps_have_nothing_hidden_and_halved_bounds():
     assert regret.settings.factor is None
     assert mdps.settings.factor == 0.5
     # An oracle of an MDP would be UCRL3, and halved bounds leave our test out anyway.
-    more = {"oracle", "sl-ucrl-spectral", "sl-ucrl-paper"}
+    more = {"oracle", "sl-ucrl-spectral"}
     assert set(regret.agents) - set(mdps.agents) == more
 
 
@@ -53,51 +51,20 @@ def test_the_papers_sets_are_scaled_and_ucrl2_plays_inside_them(name):
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
-def test_dqn_meets_the_other_agents_at_its_own_horizon(name):
-    both = REPRODUCTIONS[name].experiments(dqn=True)
-    assert list(both) == ["", "paper-sets", "dqn"]
-    main, other = both["paper-sets"], both["dqn"]
-    assert main == REPRODUCTIONS[name].experiments()["paper-sets"]
-    assert other.agents == (*main.agents, "dqn")
-    assert (other.steps, other.seeds) == (200_000, 5)
-    assert (other.worlds, other.observations) == (main.worlds, main.observations)
-    assert other.settings == main.settings
-
-
-@pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_the_quick_version_differs_in_its_effort_only(name):
     full = REPRODUCTIONS[name].experiments()[""].to_dict()
-    quick = REPRODUCTIONS[name].experiments(quick=True, dqn=True)
+    quick = REPRODUCTIONS[name].experiments(quick=True)
     assert list(quick) == [""]
     content = quick[""].to_dict()
     assert content["seeds"] < full["seeds"]
     assert {key for key in full if full[key] != content[key]} == {"seeds"}
 
 
-def test_shorter_runs_are_the_beginnings_of_longer_ones(tmp_path, monkeypatch):
-    """What the experiment with DQN says of the other agents is true of the longer one."""
-    monkeypatch.setattr("romdp.experiments.reproductions.FULL", Effort(600, 1))
-    monkeypatch.setattr("romdp.experiments.reproductions.WITH_DQN", Effort(200, 1))
-    curves = {}
-    parts = REPRODUCTIONS["regret"].experiments(dqn=True)
-    for folder in ("paper-sets", "dqn"):
-        experiment = parts[folder]
-        content = experiment.to_dict() | {"agents": ["ucrl2", "lc-psrl"], "observations": [10]}
-        directory = RunDirectory.create(tmp_path / f"x{folder}", experiment.from_dict(content))
-        assert run_experiment(directory) == []
-        curves[folder] = [record.curves for record in read_results(directory.path).records]
-    assert len(curves["paper-sets"]) == len(curves["dqn"]) == 2
-    for long, short in zip(curves["paper-sets"], curves["dqn"], strict=True):
-        early = long["step"] <= 200
-        assert long["step"][early].tolist() == short["step"].tolist()
-        assert long["regret"][early].tolist() == short["regret"].tolist()
-
-
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.mark.skipif(not (RESULTS / "regret").is_dir(), reason="the sdist leaves the runs out")
-@pytest.mark.parametrize("name", ["regret", "regret/dqn", "random-mdps", "random-mdps/dqn"])
+@pytest.mark.parametrize("name", ["regret", "random-mdps"])
 def test_published_figures_can_be_drawn_again(name):
     """The lines end where the published summary says, and every run is sound."""
     results = read_results(RESULTS / name)

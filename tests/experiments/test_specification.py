@@ -19,7 +19,6 @@ from romdp.experiments.agents import (
     BASELINE_NAMES,
     Settings,
     check_agents,
-    check_installed,
     make_agent,
 )
 from romdp.experiments.directory import RunDirectory
@@ -440,14 +439,6 @@ def test_an_unknown_agent_gets_a_suggestion():
         check_agents(("qlearning",))
     with pytest.raises(InvalidInputError, match="'psrl' is given twice"):
         check_agents(("psrl", "oracle", "psrl"))
-
-
-def test_a_baseline_that_is_not_installed_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("romdp.experiments.agents.find_spec", lambda name: None)
-    check_installed(AGENTS)
-    for name in BASELINE_NAMES:
-        with pytest.raises(InvalidInputError, match=r"pip install 'romdp\[dqn\]'"):
-            check_installed([name])
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,6 @@ def test_q_learning_plays_what_must_be_named():
     assert len(run.returns) > 200
 
 
-@pytest.mark.dqn
 def test_dqn_plays_episodes():
     run = play_baseline("dqn", gymnasium.make("FrozenLake-v1"), 1_000, seed=0)
     assert len(run.returns) > 50

@@ -7,7 +7,6 @@ import typer
 
 from romdp.cli.experiments import make_executor, run_directory, warn_of_version
 from romdp.cli.options import CheckpointsOption, DaskOption, QuietOption, WorkersOption
-from romdp.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from romdp.experiments.directory import RunDirectory
@@ -38,7 +37,7 @@ def reproduce(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Use few seeds, sets that hold, and no DQN; this takes a few minutes."
+            "--quick", help="Use few seeds, and sets that hold alone; this takes some minutes."
         ),
     ] = False,
     workers: WorkersOption = 1,
@@ -57,14 +56,13 @@ def reproduce(
     real_number(checkpoint_seconds, "checkpoint_seconds", 0)
     target = out or Path("reproduced", f"{figure}-quick" if quick else figure)
     again = f"romdp reproduce {figure}{' --quick' if quick else ''} --out {target}"
-    missing = _missing_dqn(quick)
-    parts = paper.experiments(quick, dqn=missing is None)
+    parts = paper.experiments(quick)
     executor = make_executor(workers, dask)
     status = 0
     try:
         # All are begun before the first is run, so that each can be resumed alone.
         directories = [_begin(target / folder, part) for folder, part in parts.items()]
-        typer.echo(_introduction(paper, directories, missing))
+        typer.echo(_introduction(paper, directories))
         for directory in directories:
             try:
                 run_directory(directory, executor, quiet, checkpoint_seconds)
@@ -81,20 +79,6 @@ def reproduce(
         raise typer.Exit(status)
 
 
-def _missing_dqn(quick: bool) -> str | None:
-    """Say why DQN is left out, or return None if it takes part."""
-    from romdp.experiments.agents import check_installed
-    from romdp.experiments.reproductions import DQN
-
-    if quick:
-        return "DQN is slow and left out; run without --quick to include it."
-    try:
-        check_installed([DQN])
-    except InvalidInputError as error:
-        return f"DQN is left out: {error}"
-    return None
-
-
 def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
     """Create a run directory, or open the one in which the same experiment was begun."""
     from romdp.experiments.directory import RunDirectory
@@ -104,9 +88,7 @@ def _begin(path: Path, experiment: "Experiment") -> "RunDirectory":
     return directory
 
 
-def _introduction(
-    paper: "Reproduction", directories: "list[RunDirectory]", missing: str | None
-) -> str:
+def _introduction(paper: "Reproduction", directories: "list[RunDirectory]") -> str:
     lines = [f"The paper's {paper.label}: {paper.about}."]
     for directory in directories:
         one = directory.experiment
@@ -116,8 +98,6 @@ def _introduction(
         )
     if any(directory.experiment.settings.scale for directory in directories):
         lines.append("The paper does not say by which factor it multiplied its sets; it is ours.")
-    if missing:
-        lines.append(missing)
     return "\n".join([*lines, ""])
 
 

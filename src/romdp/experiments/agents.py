@@ -4,9 +4,8 @@ All optimistic agents of a comparison use the same confidence sets, so that what
 their curves is the agent.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from typing import Any, Literal
 
 from romdp.agents.agent import Agent
@@ -176,7 +175,6 @@ BASELINE_NAMES = ("dqn", "q-learning")
 """Agents with a loop of their own, which `romdp.baselines` plays."""
 
 _TOLD = ("oracle", "oracle-psrl")
-_NEEDED = {"dqn": ("torch", "stable_baselines3"), "q-learning": ()}
 
 
 def check_blind_agents(names: Sequence[str], world: str) -> None:
@@ -230,13 +228,3 @@ def check_agents(names: Sequence[str]) -> None:
         choice(name, "agent", (*AGENTS, *BASELINE_NAMES))
         if names.count(name) > 1:
             raise InvalidInputError(f"agent {name!r} is given twice")
-
-
-def check_installed(names: Iterable[str]) -> None:
-    """Refuse agents that need what is not installed here."""
-    for name in names:
-        needed = ("romdp.playing.baselines", *_NEEDED[name]) if name in BASELINE_NAMES else ()
-        if not all(find_spec(module) for module in needed):
-            raise InvalidInputError(
-                f"agent {name!r} needs what is not installed: pip install 'romdp[dqn]'"
-            )

@@ -34,7 +34,6 @@ from romdp.core.storage import (
 )
 from romdp.core.text import shortened
 from romdp.core.validation import choice
-from romdp.experiments.agents import check_installed
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.store import FILE, TABLES, Contents, Store
 from romdp.experiments.worlds import FileWorld, kept_file
@@ -73,7 +72,6 @@ class RunDirectory:
     def create(cls, path: str | os.PathLike[str], experiment: Experiment) -> "RunDirectory":
         """Begin a directory; one that holds anything is refused and left as it is."""
         target = Path(path)
-        check_installed(experiment.agents)
         experiment.check_reward_ranges()
         _check_free(target, experiment)
         content = experiment.to_dict()

@@ -17,11 +17,9 @@ class Effort(NamedTuple):
 
 
 FULL = Effort(1_000_000, 10)
-WITH_DQN = Effort(200_000, 5)
-"""DQN takes far longer per step than all others, so it is compared at a shorter horizon."""
 
-DQN, PAPER_SETS = "dqn", "paper-sets"
-"""The folders of the experiments beside the main one."""
+PAPER_SETS = "paper-sets"
+"""The folder of the experiment with the paper's sets."""
 
 SCALE = 0.1
 """The paper's sets are multiplied by this; at 1 nothing is learned within 10^6 steps."""
@@ -42,10 +40,10 @@ class Reproduction:
     observations
         The numbers of observations, one world for each.
     agents
-        The agents except DQN. Where the sets are the paper's, UCRL2 plays instead of UCRL3.
+        The agents. Where the sets are the paper's, UCRL2 plays instead of UCRL3.
     settings
         What the agents share. They say nothing about confidence sets: the main experiment uses
-        sets that hold (`romdp.TimeUniform`), the others the paper's times `SCALE`.
+        sets that hold (`romdp.TimeUniform`), the other one the paper's times `SCALE`.
     quick
         The effort of the quick version: agents that plan by epochs take most of their time over
         the first steps, so fewer worlds help more than fewer steps.
@@ -63,37 +61,30 @@ class Reproduction:
     quick: Effort
     figures: tuple[str, ...]
 
-    def experiments(self, quick: bool = False, dqn: bool = False) -> dict[str, Experiment]:
+    def experiments(self, quick: bool = False) -> dict[str, Experiment]:
         """Return what is to be run, by the folder that holds it; ``""`` is the main one.
 
-        Beside it, ``"paper-sets"`` has the paper's confidence sets, scaled. DQN has an experiment
-        of its own, in which all other agents play as many steps as it, also with the paper's sets:
-        a run depends on its seed, not on its length, so these are the beginnings of longer ones.
+        Beside it, ``"paper-sets"`` has the paper's confidence sets, scaled.
 
         Parameters
         ----------
         quick
             A small version for a first look: the main experiment alone.
-        dqn
-            Whether DQN takes part.
 
         Examples
         --------
-        >>> parts = REPRODUCTIONS["regret"].experiments(dqn=True)
+        >>> parts = REPRODUCTIONS["regret"].experiments()
         >>> {folder: (one.steps, len(one.runs)) for folder, one in parts.items()}
-        {'': (1000000, 180), 'paper-sets': (1000000, 180), 'dqn': (200000, 105)}
+        {'': (1000000, 210), 'paper-sets': (1000000, 210)}
         """
         if quick:
             return {"": self._experiment(self.quick, self.agents, self.settings)}
         agents = tuple("ucrl2" if name == "ucrl3" else name for name in self.agents)
         settings = replace(self.settings, scale=SCALE)
-        found = {
+        return {
             "": self._experiment(FULL, self.agents, self.settings),
             PAPER_SETS: self._experiment(FULL, agents, settings),
         }
-        if dqn:
-            found[DQN] = self._experiment(WITH_DQN, (*agents, DQN), settings)
-        return found
 
     def _experiment(
         self, effort: Effort, agents: tuple[str, ...], settings: Settings
@@ -116,7 +107,15 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         world="random-romdp",
         arguments={"n_states": 5, "n_actions": 4},
         observations=(10, 20, 30),
-        agents=("sl-ucrl", "sl-ucrl-spectral", "sl-ucrl-paper", "ucrl3", "lc-psrl", "oracle"),
+        agents=(
+            "sl-ucrl",
+            "sl-ucrl-spectral",
+            "sl-ucrl-paper",
+            "ucrl3",
+            "dqn",
+            "lc-psrl",
+            "oracle",
+        ),
         settings=Settings(),
         quick=Effort(1_000_000, 3),
         figures=("regret",),
@@ -128,7 +127,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         world="random-mdp",
         arguments={"n_actions": 4},
         observations=(10, 20, 30),
-        agents=("sl-ucrl", "ucrl3", "lc-psrl"),
+        agents=("sl-ucrl", "sl-ucrl-paper", "ucrl3", "dqn", "lc-psrl"),
         settings=Settings(factor=0.5),
         quick=Effort(1_000_000, 2),
         figures=("regret", "groups"),

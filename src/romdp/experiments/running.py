@@ -19,7 +19,7 @@ from romdp.core.errors import MisuseError, StorageError, StructureError, WriteEr
 from romdp.core.text import in_notebook, plain
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
-from romdp.experiments.agents import BASELINE_NAMES, Settings, check_installed, make_agent
+from romdp.experiments.agents import BASELINE_NAMES, Settings, make_agent
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Executor, Here
 from romdp.experiments.specification import RunSpec
@@ -227,7 +227,6 @@ def run_experiment(
         with directory.store(writing=True) as store:
             stored = store.read()
             todo = [run for run in runs if run not in stored.finished]
-            check_installed({run.agent for run in todo})
             directory.delete_stale_files(todo)
             tasks = _tasks(directory, todo, checkpoint_seconds)
 

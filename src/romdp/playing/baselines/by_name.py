@@ -29,7 +29,7 @@ def baseline(name: str, **settings: Any) -> Baseline:
     Parameters
     ----------
     name
-        ``"dqn"`` (needs ``pip install 'romdp[dqn]'``) or ``"q-learning"``.
+        ``"dqn"`` or ``"q-learning"``.
     **settings
         Parameters of `DQN` or `QLearning` that differ from the tuned defaults.
 
@@ -43,7 +43,6 @@ def baseline(name: str, **settings: Any) -> Baseline:
     for setting in settings:
         if setting not in known:
             raise UnknownNameError(f"setting of {name}", setting, known)
-    kind.check()
     return kind(**settings)
 
 

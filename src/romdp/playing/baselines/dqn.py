@@ -1,28 +1,31 @@
-"""DQN as the paper compares with it: stable-baselines3's, on the Gymnasium form of a world.
+"""DQN as the paper compares with it, compiled.
 
-PyTorch is not part of the default install: ``pip install 'romdp[dqn]'``.
+Its network is small and sees observations one-hot, so the first layer is a table and a gradient
+step costs a fiftieth of what it takes in a library for large networks. The algorithm is that of
+stable-baselines3; the tests compare its gradient steps with PyTorch's.
 """
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.errors import InvalidInputError
-from romdp.core.randomness import Seed, stream
+from romdp.core.compiled import kernel
+from romdp.core.randomness import Seed, generator
 from romdp.core.validation import freeze, real_number, whole_number
 from romdp.data.trajectory import END
 from romdp.planning.backup import Plan
 from romdp.playing.baselines.learner import Learner
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 _LEARNER = 1  # a stream of the seed; 0 is the world's
-_LAYERS = (30, 30, 30)  # the paper's "network of size 30 x 30 x 30"
+_WIDTH = 30  # of the paper's "network of size 30 x 30 x 30"
+_DECAY, _EPSILON = 0.99, 1e-8  # of RMSprop in PyTorch
+_LONGEST = 10.0  # gradients are cut to this norm, as in stable-baselines3
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,14 @@ class DQN:
     Notes
     -----
     The defaults are the best that ``benchmarks/dqn_tuning.py`` found. A run has no
-    checkpoint: one that was interrupted begins again from zero on resume. The same seed gives
-    the same run, on the CPU and one thread; while it plays, the global generators of Python,
-    NumPy and PyTorch, which stable-baselines3 draws from, are borrowed and then given back, so
-    do not play two in threads of one process.
+    checkpoint: one that was interrupted begins again from zero on resume.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> run = romdp.play(DQN(), romdp.worlds.river_swim(n_states=3), steps=1000, seed=0)
+    >>> run.agent, int(run.steps[-1])
+    ('dqn', 1000)
     """
 
     learning_rate: float = 3e-4
@@ -85,133 +92,192 @@ class DQN:
         whole_number(self.buffer_size, "buffer_size", 1)
         whole_number(self.learning_starts, "learning_starts")
 
-    @staticmethod
-    def check() -> None:
-        """Refuse, with what to install, where PyTorch or stable-baselines3 is missing."""
-        _libraries()
-
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "DQNState":
         """Begin a life: a network with random weights and an empty buffer."""
         return DQNState(self, n_observations, n_actions, seed)
 
 
 class DQNState(Learner):
-    """One life of `DQN`: stable-baselines3's network, buffer and gradient steps, in our loop."""
+    """One life of `DQN`: its network, buffer and gradient steps."""
 
     agent: DQN
 
     def __init__(self, agent: DQN, n_observations: int, n_actions: int, seed: Seed) -> None:
         super().__init__(agent, n_observations, n_actions, seed)
-        self._torch, self._library = _libraries()
-        self._word = int(stream(self.seed, _LEARNER).generate_state(1)[0])
-        self._global: list[Any] | None = None  # the state of the borrowed generators
+        self._rng = generator(self.seed, _LEARNER)
         self.forget()
 
     def forget(self) -> None:
-        """Forget all that was learned."""
-        agent, torch = self.agent, self._torch
-        with self._borrowed():
-            self._model = self._library.DQN(
-                "MlpPolicy",
-                _Shape(self.n_observations, self.n_actions),
-                learning_rate=float(agent.learning_rate),
-                gamma=float(agent.discount),
-                batch_size=int(agent.batch_size),
-                buffer_size=int(agent.buffer_size),
-                policy_kwargs={"net_arch": list(_LAYERS), "optimizer_class": torch.optim.RMSprop},
-                seed=self._word,
-                device="cpu",
-            )
-            logger = self._library.common.logger.Logger(folder=None, output_formats=[])
-            self._model.set_logger(logger)
-            self._model.policy.set_training_mode(False)
-            # The network has no layer that acts differently in training; switching every module
-            # to and fro at each step takes a quarter of the time.
-            self._model.policy.set_training_mode = lambda mode: None
+        """Forget all that was learned: weights are drawn as PyTorch draws them."""
+        sizes = self.n_observations, _WIDTH, _WIDTH, _WIDTH, self.n_actions
+        layers = [
+            self._rng.uniform(-1, 1, (wide + 1) * narrow) / np.sqrt(wide)
+            for wide, narrow in pairwise(sizes)
+        ]
+        self._weights = np.concatenate(layers)
+        self._squares = np.zeros_like(self._weights)
+        self._ahead = np.zeros(self.n_observations)
+        self._copy()
+        self._buffer = np.zeros((4, self.agent.buffer_size))
+        self._stored = 0
+
+    def _copy(self) -> None:
+        """Value observations by the network as it is now: the target network."""
+        self._ahead = self._values().max(axis=1)
+
+    def _values(self) -> Floats:
+        return table_of_values(self._weights, self.n_observations, self.n_actions)
 
     def action(self, observation: int, age: int = 0) -> int:
         """Return the network's best action, the less often any other the later it is."""
         agent = self.agent
         fallen = min(1.0, self.step / agent.exploration_steps)
         exploring = 1.0 + fallen * (agent.exploration_floor - 1.0)
-        with self._borrowed():
-            if self.step < agent.learning_starts or np.random.random() < exploring:  # noqa: NPY002
-                return int(np.random.randint(self.n_actions))  # noqa: NPY002
-            return int(self._values(np.array([observation])).argmax())
-
-    def _values(self, observations: NDArray[np.int64]) -> NDArray[np.float64]:
-        with self._torch.no_grad():
-            shown, _ = self._model.policy.obs_to_tensor(observations)
-            values: NDArray[np.float64] = self._model.q_net(shown).numpy().astype(np.float64)
-        return values
+        if self.step < agent.learning_starts or self._rng.random() < exploring:
+            return int(self._rng.integers(self.n_actions))
+        layers = np.empty((4, max(_WIDTH, self.n_actions)))
+        _forward(self._weights, observation, self.n_observations, self.n_actions, layers)
+        return int(layers[3, : self.n_actions].argmax())
 
     def learn(self, observation: int, action: int, reward: float, following: int) -> None:
         """Put a step into the buffer, and make a gradient step if it is time."""
-        agent, model = self.agent, self._model
+        agent = self.agent
         self.step += 1
-        over = following == END
-        if following >= 0 or over:  # what a cut step led to is not known
-            after = observation if over else following
-            columns = (observation, after, action, reward, over)
-            model.replay_buffer.add(*(np.array([column]) for column in columns), [{}])
-        with self._borrowed():
-            if self.step % agent.target_interval == 0:
-                update = self._library.common.utils.polyak_update
-                update(model.q_net.parameters(), model.q_net_target.parameters(), 1.0)
-            trains = self.step > agent.learning_starts and self.step % agent.train_interval == 0
-            if trains and model.replay_buffer.size() > 0:
-                model.train(gradient_steps=1, batch_size=int(agent.batch_size))
+        if following >= 0 or following == END:
+            place = self._stored % agent.buffer_size
+            self._buffer[:, place] = observation, action, reward, following
+            self._stored += 1
+        if self.step % agent.target_interval == 0:
+            self._copy()
+        trains = self.step > agent.learning_starts and self.step % agent.train_interval == 0
+        if trains and self._stored:
+            chosen = self._rng.integers(min(self._stored, agent.buffer_size), size=agent.batch_size)
+            batch = self._buffer[:, chosen]
+            improve(
+                self._weights,
+                self._squares,
+                self._ahead,
+                self.n_actions,
+                batch,
+                float(agent.discount),
+                float(agent.learning_rate),
+            )
 
     def best_plan(self) -> Plan:
         """Return the greedy policy of the network."""
-        values = self._values(np.arange(self.n_observations))
+        values = self._values()
         worth = values.max(axis=1)
         policy, span = freeze(values.argmax(axis=1)), float(np.ptp(worth))
         return Plan(policy, np.nan, span, 0, freeze(worth), converged=True, gap=0.0)
 
-    @contextmanager
-    def _borrowed(self) -> Iterator[None]:
-        """Let stable-baselines3 draw from the global generators, and put them back afterwards."""
-        torch = self._torch
-        before = _take(torch)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # sums in one order: the same seed gives the same network
-        if self._global is not None:
-            _put(torch, self._global)
-        try:
-            yield
-        finally:
-            self._global = _take(torch)
-            _put(torch, before)
-            torch.set_num_threads(threads)
+
+@kernel
+def _forward(
+    weights: Floats, observation: int, n_observations: int, n_actions: int, layers: Floats
+) -> None:
+    """Fill in the three hidden layers of an observation, and its values in the fourth row."""
+    width = _WIDTH
+    at = n_observations * width
+    for j in range(width):
+        layers[0, j] = max(0.0, weights[observation * width + j] + weights[at + j])
+    at += width
+    for layer in range(1, 4):
+        size = width if layer < 3 else n_actions
+        bias = at + width * size
+        for j in range(size):
+            layers[layer, j] = weights[bias + j]
+        for i in range(width):
+            value = layers[layer - 1, i]
+            if value > 0.0:
+                for j in range(size):
+                    layers[layer, j] += value * weights[at + i * size + j]
+        if layer < 3:
+            for j in range(size):
+                layers[layer, j] = max(0.0, layers[layer, j])
+        at = bias + size
 
 
-class _Shape(gymnasium.Env[Any, Any]):
-    """What observations and actions look like; nobody plays in it."""
-
-    def __init__(self, n_observations: int, n_actions: int) -> None:
-        self.observation_space = gymnasium.spaces.Discrete(n_observations)
-        self.action_space = gymnasium.spaces.Discrete(n_actions)
-
-
-def _take(torch: Any) -> list[Any]:
-    """Return where the global generators stand."""
-    return [random.getstate(), np.random.get_state(), torch.get_rng_state()]  # noqa: NPY002
+@kernel
+def table_of_values(weights: Floats, n_observations: int, n_actions: int) -> Floats:
+    """Return the values of all pairs."""
+    values = np.empty((n_observations, n_actions))
+    layers = np.empty((4, max(_WIDTH, n_actions)))
+    for observation in range(n_observations):
+        _forward(weights, observation, n_observations, n_actions, layers)
+        values[observation] = layers[3, :n_actions]
+    return values
 
 
-def _put(torch: Any, states: list[Any]) -> None:
-    """Set the global generators."""
-    random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002
-    torch.set_rng_state(states[2])
+@kernel
+def _backward(
+    weights: Floats,
+    gradient: Floats,
+    observation: int,
+    n_observations: int,
+    n_actions: int,
+    layers: Floats,
+    errors: Floats,
+) -> None:
+    """Add an observation's part of the gradient; ``errors`` is that of its values."""
+    width = _WIDTH
+    end = len(weights)
+    above = errors.copy()
+    for layer in (3, 2, 1):
+        size = width if layer < 3 else n_actions
+        bias = end - size
+        at = bias - width * size
+        below = np.zeros(width)
+        for j in range(size):
+            gradient[bias + j] += above[j]
+        for i in range(width):
+            value = layers[layer - 1, i]
+            if value > 0.0:
+                total = 0.0
+                for j in range(size):
+                    gradient[at + i * size + j] += value * above[j]
+                    total += weights[at + i * size + j] * above[j]
+                below[i] = total
+        above = below
+        end = at
+    for j in range(width):
+        gradient[observation * width + j] += above[j]
+        gradient[end - width + j] += above[j]
 
 
-def _libraries() -> tuple[Any, Any]:
-    """Import PyTorch and stable-baselines3, which are heavy and optional."""
-    try:
-        return import_module("torch"), import_module("stable_baselines3")
-    except ImportError as error:
-        raise InvalidInputError(
-            "agent 'dqn' needs PyTorch and stable-baselines3, which are not installed "
-            f"({error}); install them with: pip install 'romdp[dqn]'"
-        ) from None
+@kernel
+def improve(
+    weights: Floats,
+    squares: Floats,
+    ahead: Floats,
+    n_actions: int,
+    batch: Floats,
+    discount: float,
+    rate: float,
+) -> None:
+    """Make one step of RMSprop on the Huber loss of a batch.
+
+    An observation that is in the batch several times is worked out once.
+    """
+    n_observations, size = len(ahead), batch.shape[1]
+    gradient = np.zeros(len(weights))
+    layers = np.empty((4, max(_WIDTH, n_actions)))
+    order = np.argsort(batch[0])
+    i = 0
+    while i < size:
+        observation = int(batch[0, order[i]])
+        _forward(weights, observation, n_observations, n_actions, layers)
+        errors = np.zeros(n_actions)
+        while i < size and int(batch[0, order[i]]) == observation:
+            k = order[i]
+            action, following = int(batch[1, k]), int(batch[3, k])
+            goal = batch[2, k]
+            if following >= 0:
+                goal += discount * ahead[following]
+            errors[action] += min(1.0, max(-1.0, layers[3, action] - goal)) / size
+            i += 1
+        _backward(weights, gradient, observation, n_observations, n_actions, layers, errors)
+    shorter = min(1.0, _LONGEST / (np.sqrt((gradient**2).sum()) + 1e-6))
+    for i in range(len(weights)):
+        slope = shorter * gradient[i]
+        squares[i] = _DECAY * squares[i] + (1.0 - _DECAY) * slope * slope
+        weights[i] -= rate * slope / (np.sqrt(squares[i]) + _EPSILON)

@@ -94,10 +94,6 @@ class QLearning:
         real_number(self.greedy_after, "greedy_after", 0, 1)
         real_number(self.floor, "floor", 0, 1)
 
-    @staticmethod
-    def check() -> None:
-        """Pass: nothing more need be installed."""
-
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "QLearningState":
         """Begin a life: nothing learned."""
         return QLearningState(self, n_observations, n_actions, seed)
