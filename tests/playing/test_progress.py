@@ -103,14 +103,10 @@ def test_an_experiment_shows_one_bar_in_a_notebook(notebook, tmp_path):
     assert notebook[-1].shown[-1].endswith("2 of 2 runs")  # nothing was left to do
 
 
-def test_a_notebook_keeps_the_figures_that_it_is_to_show(monkeypatch):
-    monkeypatch.setattr("romdp.playing.run.in_notebook", lambda: True)
+def test_a_figure_is_pyplots():
     run = romdp.play(romdp.PSRL(), WORLD, 100)
     axes = run.plot()
+    assert pyplot.gca() is axes  # so that pyplot.show() and savefig() are about it
+    assert run.plot(axes) is axes
     assert pyplot.get_fignums() == [axes.figure.number]
     pyplot.close(axes.figure)
-
-
-def test_elsewhere_no_figure_is_kept():
-    romdp.play(romdp.PSRL(), WORLD, 100).plot()
-    assert pyplot.get_fignums() == []

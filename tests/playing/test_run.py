@@ -5,6 +5,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import romdp
 from romdp.agents.recipes import UCRL2
@@ -27,6 +28,12 @@ from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.wrappers import VocabularyWrapper
 
 WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays():
+    yield
+    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +297,17 @@ def test_a_picture_of_episodes_is_a_learning_curve():
     (line,), (dots,) = axes.get_lines(), axes.collections
     np.testing.assert_array_equal(dots.get_offsets()[:, 1], run.returns["return"])
     np.testing.assert_array_equal(line.get_ydata(), learning_curve(run.returns)[1])
+
+
+def test_the_first_episodes_do_not_set_the_axis_of_a_learning_curve(run):
+    early, late = [(4 * i, -1e6, 4) for i in range(1, 6)], [(20 + i, i / 100, 1) for i in range(90)]
+    axes = replace(run, returns=listed(*early, *late).returns).plot()
+    low, high = axes.get_ylim()
+    assert -1 < low < 0.5
+    assert 0.8 < high < 1
+    replace(run, returns=listed(*((i, 7.0 + i % 2, 1) for i in range(1, 50))).returns).plot(axes)
+    assert axes.get_ylim()[0] == low  # what was drawn before stays
+    assert axes.get_ylim()[1] > 8
 
 
 def test_episodes_are_kept_bit_by_bit():

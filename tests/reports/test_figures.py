@@ -353,3 +353,11 @@ def test_state_colours_repeat_and_nobody_is_grey():
     assert state_colour(0) == state_colour(len(STATE_COLOURS)) == STATE_COLOURS[0]
     assert state_colour(-1) == UNSEEN_COLOUR
     assert UNSEEN_COLOUR not in STATE_COLOURS
+
+
+def test_a_figure_is_as_wide_as_a_column(results):
+    figure = regret_figure(results, "regret", width=3.3)
+    assert figure.get_size_inches()[0] == pytest.approx(3.3)
+    assert {axes.get_subplotspec().colspan.start for axes in figure.axes} == {0}  # one above another
+    with pytest.raises(InvalidInputError, match="width is 1"):
+        regret_figure(results, width=1)

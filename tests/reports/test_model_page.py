@@ -156,7 +156,7 @@ def test_what_speaks_against_it_comes_first(model, shaky, tmp_path):
     failed = [check.name for check in shaky.checks if check.ok is False]
     assert "every action was tried in every state" in failed
     for name in failed:
-        assert f"Not so: {name}" in words
+        assert f"This check failed: {name}" in words
         assert MEANING[name] in words
     assert len(shaky.rarely_tried) > 2
     doubtful = int((shaky.certainty < 0.95).sum())

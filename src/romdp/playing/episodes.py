@@ -162,6 +162,34 @@ def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.fl
     return returns["step"][last - 1], (sums[last] - sums[first]) / (last - first)
 
 
+def shown_range(
+    step: NDArray[np.int64],
+    curve: NDArray[np.float64],
+    dot_step: NDArray[np.int64] | None = None,
+    dots: NDArray[np.float64] | None = None,
+) -> tuple[float, float]:
+    """Return the lowest and the highest value that a picture of a learning curve shows.
+
+    The first tenth of the steps does not count, since an agent knows next to nothing there. Where
+    there are dots, these are nine tenths of them and the curve in the second half, so that a few
+    bad episodes do not squeeze what was learned.
+
+    Examples
+    --------
+    >>> step = np.arange(100)
+    >>> shown_range(step, *2 * (np.where(step < 30, -1000.0, step), step))[0] > -1000
+    True
+    """
+    young = step[-1] / 10
+    if dots is None:
+        values = curve[step >= young]
+    else:
+        ends = np.quantile(dots[dot_step >= young], [0.05, 0.95])
+        values = np.append(curve[step >= step[-1] / 2], ends)
+    values = curve if np.ptp(values) < 1e-12 else values
+    return float(values.min()), float(values.max())
+
+
 class Novelty:
     """Looks now and then whether what an agent meets teaches it anything, and warns once if not."""
 

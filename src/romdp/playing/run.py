@@ -7,10 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import MisuseError
-from romdp.core.text import html_table, in_notebook, number
+from romdp.core.text import html_table, number
 from romdp.data.partition import Partition
 from romdp.exact.objectives import AVERAGE, Objective
-from romdp.playing.episodes import Episodes, learning_curve, mean_return, success_rate
+from romdp.playing.episodes import (
+    Episodes,
+    learning_curve,
+    mean_return,
+    shown_range,
+    success_rate,
+)
 from romdp.playing.learned import Learned
 from romdp.playing.policy import Policy
 
@@ -215,17 +221,25 @@ class Run:
         """Draw how the run went (needs matplotlib).
 
         Where there are episodes: the return of each as a dot, and their running mean as a line,
-        against the step. Else regret against the square root of the step: pseudo-regret as a line
-        and regret as a thin one behind it. Else the reward per step. A new figure is made where no
-        axes are given; a notebook shows it below the cell.
+        against the step; the first episodes do not set the axis. Else regret against the square
+        root of the step: pseudo-regret as a line and regret as a thin one behind it. Else the
+        reward per step. Where no axes are given, pyplot makes a figure: ``pyplot.show()`` and
+        ``pyplot.savefig(...)`` are about it.
         """
-        axes = axes or _new_axes()
+        if axes is None:
+            from matplotlib.pyplot import subplots
+
+            axes = subplots(figsize=(6, 4), layout="constrained")[1]
         if len(self.returns):
             step, curve = learning_curve(self.returns)
+            shown = axes.get_ylim() if axes.lines else ()  # of runs drawn before
+            span = shown_range(step, curve, self.returns["step"], self.returns["return"])
             (line,) = axes.plot(step, curve, label=self.agent)
             axes.scatter(
                 self.returns["step"], self.returns["return"], 2, color=line.get_color(), alpha=0.3
             )
+            room = 0.04 * (span[1] - span[0])
+            axes.set_ylim(min([span[0] - room, *shown]), max([span[1] + room, *shown]))
             axes.set_xlabel("step")
             axes.set_ylabel("return per episode (line: running mean)")
             axes.legend()
@@ -241,12 +255,3 @@ class Run:
         axes.set_xlabel("square root of the step")
         axes.legend()
         return axes
-
-
-def _new_axes() -> "Axes":
-    """Make a figure; only in a notebook does Matplotlib keep it, in order to show it."""
-    if in_notebook():
-        from matplotlib.pyplot import figure as make
-    else:
-        from matplotlib.figure import Figure as make  # type: ignore[assignment] # noqa: N813
-    return make(figsize=(6, 4), layout="constrained").subplots()

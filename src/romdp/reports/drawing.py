@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
 VERMILLION, PURPLE, BLACK, GREY, YELLOW = "#D55E00", "#CC79A7", "#000000", "#7F7F7F", "#F0E442"
 
-STATE_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, SKY, PURPLE, YELLOW, "#8C6D31")
-"""The colours of states and groups; they repeat after eight, so pictures also number them."""
+_MORE = ("#8C6D31", "#7A57D1", "#A8D65C")  # brown, violet, lime
+STATE_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, SKY, PURPLE, YELLOW, *_MORE)
+"""The colours of states and groups; they repeat after ten, so pictures also number them."""
 
 UNSEEN_COLOUR = "#BFBFBF"
 """The colour of observations without a group or without a known state."""

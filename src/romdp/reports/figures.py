@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.storage import write_bytes
-from romdp.core.validation import choice
+from romdp.core.validation import choice, real_number
 from romdp.experiments.summary import limit_constant
 from romdp.reports.drawing import Picture, Style, add_note, agent_styles, new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
@@ -48,6 +48,7 @@ __all__ = [
 
 _FORMATS = ("svg", "png")
 _N_MARKERS = 7
+_NARROWEST = 2.3  # inches of a panel whose axis can be read at 8 points
 _LIMIT = "C log N"
 _ROOT = r"$\sqrt{N}$"
 
@@ -139,7 +140,9 @@ def panel_title(panel: Panel) -> str:
     return f"{panel[0]}, Y = {panel[1]}"
 
 
-def regret_figure(results: Results, measure: str = "regret", share_y: bool = True) -> "Figure":
+def regret_figure(
+    results: Results, measure: str = "regret", share_y: bool = True, width: float | None = None
+) -> "Figure":
     """Draw a learning curve with its band, one panel per world and Y.
 
     The horizontal axis is the square root of the step, where a regret that grows as sqrt(N) is a
@@ -154,10 +157,15 @@ def regret_figure(results: Results, measure: str = "regret", share_y: bool = Tru
         ``"n_clusters"``.
     share_y
         Whether all panels have the same vertical axis, so that heights can be compared.
+    width
+        The width of the figure in inches, such as 3.3 for a column of a paper; by default up to
+        three panels stand side by side.
     """
     choice(measure, "measure", MEASURES)
+    if width is not None:
+        real_number(width, "width", 2.0)
     styles = agent_styles(results.agents)
-    figure, panels = _panels(results, share_y)
+    figure, panels = _panels(results, share_y, width)
     counts = set()
     limits = _limits(results) if measure in ("regret", "pseudo_regret") else {}
     for panel, axes in zip(results.panels, panels, strict=True):
@@ -215,12 +223,15 @@ def groups_figure(results: Results, share_y: bool = False) -> "Figure":
     return figure
 
 
-def _panels(results: Results, share_y: bool) -> "tuple[Figure, list[Axes]]":
-    """Lay the panels side by side, three in a row, with the unused places left empty."""
+def _panels(
+    results: Results, share_y: bool, width: float | None = None
+) -> "tuple[Figure, list[Axes]]":
+    """Lay the panels side by side, at most three in a row, with the unused places left empty."""
     titles = [panel_title(panel) for panel in results.panels]
-    n_columns = min(3, len(titles))
+    n_columns = min(3 if width is None else max(1, int(width / _NARROWEST)), len(titles))
     n_rows = -(-len(titles) // n_columns)
-    figure = new_figure(max(3.6 * n_columns, 5.0), 3.1 * n_rows + 0.7)
+    wide = max(3.6 * n_columns, 5.0) if width is None else width
+    figure = new_figure(wide, min(3.1, 0.86 * wide / n_columns) * n_rows + 0.7)
     panels = list(figure.subplots(n_rows, n_columns, sharey=share_y, squeeze=False).flat)
     for axes in panels[len(titles) :]:
         axes.remove()
@@ -314,7 +325,7 @@ def _add_legend(
     figure.legend(
         handles=handles,
         loc="outside upper center",
-        ncols=min(len(handles), 6),
+        ncols=max(1, min(len(handles), 6, int(figure.get_size_inches()[0] / 1.5))),
         frameon=False,
         fontsize=9,
         handlelength=3.2,

@@ -4,13 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.text import count, number
-from romdp.playing.episodes import learning_curve
+from romdp.playing.episodes import learning_curve, shown_range
 from romdp.playing.run import Run
 from romdp.reports.shell import Html, element, section
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 820, 300, 70, 40  # of a picture, and its margins
 _MOST_DOTS = 3000
-_YOUNG = 10  # the first tenth of a run does not set the axis
 
 
 def objective_of(run: Run) -> str:
@@ -60,21 +59,17 @@ def _picture(
 ) -> Html:
     """Draw a line, and dots behind it, as SVG.
 
-    Neither a few dots far out nor what came before anything was learned squeezes the line.
+    Neither a few dots far out nor what came before anything was learned squeezes the line; what
+    lies outside the range of the axis is cut.
     """
-    values = curve[step >= step[-1] / _YOUNG]
-    if dot_step is not None and dot_value is not None:
-        late = dot_value[dot_step >= step[-1] / _YOUNG]
-        values = np.append(values, np.quantile(late, [0.02, 0.98]))
-    values = curve if np.ptp(values) < 1e-12 else values
-    low, high = float(values.min()), float(values.max())
+    low, high = shown_range(step, curve, dot_step, dot_value)
     if high - low < 1e-12:
         low, high = low - 0.5, high + 0.5
     last = max(int(step[-1]), 1)
+    wide, tall = _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM - 10
 
     def place(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        down = np.clip((high - y) / (high - low), 0.0, 1.0)
-        wide, tall = _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM - 10
+        down = (high - y) / (high - low)
         return np.column_stack([_LEFT + x / last * wide, 10 + down * tall]).round(1)
 
     parts = []
@@ -87,6 +82,9 @@ def _picture(
     parts.append(
         f'<polyline points="{line}" fill="none" stroke="var(--accent, #c0392b)" stroke-width="2"/>'
     )
+    frame = f'x="{_LEFT}" y="6" width="{wide}" height="{tall + 8}"'
+    window = f'viewBox="{_LEFT} 6 {wide} {tall + 8}"'
+    parts = [f"<svg {frame} {window}>", *parts, "</svg>"]
     for value in _round_values(low, high):
         y = place(np.array([0]), np.array([value]))[0, 1]
         parts.append(

@@ -24,7 +24,7 @@ MOST_NODES = MOST_LISTED
 
 _NAME = 300  # letters kept of a name
 _MOST_AHEAD = 20  # states that an action leads to
-_NEGLIGIBLE = 0.005  # chance of one that is left out
+_NEGLIGIBLE = 0.005  # probability of one that is left out
 _BOUNDS = (0.5, 0.8, SURE, 0.99, 0.999)
 _BINS = ("under 50%", "50-80%", "80-95%", "95-99%", "99-99.9%", "over 99.9%")
 
@@ -38,7 +38,8 @@ class Comparison(NamedTuple):
         What one use of an action in place of the best one loses in the long run, in the reward's
         own units; NaN where it was never tried, or the policy has no single long-run gain.
     sure : ndarray, shape (n_states,)
-        Chance that the best action beats the one that comes closest; NaN where no other was tried.
+        Probability that the best action beats the one that comes closest; NaN where no other was
+        tried.
     future : ndarray, shape (n_states,)
         Share of time in each state if the policy is followed; NaN where that depends on the start.
     """
@@ -53,9 +54,9 @@ def compare_actions(model: LatentModel) -> Comparison:
 
     An action is worth ``q(s, a) = r(s, a) + sum_x p(x | s, a) h(x)`` with the bias ``h`` of the
     recommended policy. Both parts are means over visits, so that ``q`` has a standard error; the
-    chance that one action beats another is the normal one for the difference of two such means.
-    The grouping and ``h`` are taken as given. A pair's variance counts the largest possible one
-    as a visit more, so that a few equal rewards do not look like certainty.
+    probability that one action beats another is the normal one for the difference of two such
+    means. The grouping and ``h`` are taken as given. A pair's variance counts the largest possible
+    one as a visit more, so that a few equal rewards do not look like certainty.
     """
     n_states = model.n_states
     states = np.arange(n_states)
@@ -162,7 +163,7 @@ def _state(
 
 
 def ahead(law: Sequence[float] | Floats) -> list[list[float]]:
-    """List the likeliest next states with their chances, the likeliest first.
+    """List the likeliest next states with their probabilities, the likeliest first.
 
     Examples
     --------

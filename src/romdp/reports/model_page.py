@@ -256,7 +256,7 @@ def _warnings(content: dict[str, Any], of_vectors: Sequence[str] = ()) -> Html:
     failed = [check for check in content["checks"] if check["ok"] is False]
     lines: list[tuple[object, ...]] = [
         (
-            element("b", f"Not so: {check['name']}."),
+            element("b", f"This check failed: {check['name']}."),
             f" {_sentence(check['text'])} {MEANING.get(check['name'], '')}",
         )
         for check in failed
@@ -314,7 +314,7 @@ def _graph(model: LatentModel) -> Html:
         "From state to state",
         element("div", id="views", class_="row"),
         element("div", graph, detail, class_="beside"),
-        note="Size: share of all steps. Ring: chance to stay. Arrows: chance to move on. "
+        note="Size: share of all steps. Ring: probability to stay. Arrows: probability to move on. "
         f"{some if model.n_states > MOST_NODES else ''}Click a state.",
     )
 
@@ -338,7 +338,7 @@ def _earnings(content: dict[str, Any]) -> Html:
     if value := held.get("value"):
         rows += [
             ("greedy policy, held-out episodes", value["estimate"], value["low"], value["high"]),
-            ("those who acted, held-out episodes", value["logged"], None, None),
+            ("logged actions, held-out episodes", value["logged"], None, None),
         ]
         text += (
             f" On {held['n_episodes']:,} held-out episodes: doubly robust, 95% interval over "
@@ -378,7 +378,7 @@ def _checks(content: dict[str, Any]) -> Html:
         for check in content["checks"]
     ]
     made = table(["holds?", "what was checked", "what the data say", "why it matters"], rows)
-    return section("checks", "What it rests on", made, note="Open: the data do not tell.")
+    return section("checks", "What it rests on", made, note="Open: the data cannot decide.")
 
 
 def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
@@ -416,8 +416,8 @@ def _doubts(model: LatentModel, content: dict[str, Any]) -> Html:
         made = table(["state", "action", "tried"], rows)
         parts.append(folded(title, made, more(len(rare) - _MOST_LISTED)))
     note = (
-        "The certainty of an observation is the chance that it belongs to its state and not to "
-        "another, given where all the others are."
+        "The certainty of an observation is the probability that it belongs to its state and not "
+        "to another, given where all the others are."
         if model.named
         else None
     )

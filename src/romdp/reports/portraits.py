@@ -23,7 +23,7 @@ BARS = "Bars: numbers in standard deviations from the mean of all."
 _SMALLEST = 16  # numbers of a picture
 _MOST_DIRECTIONS = 8
 _STRENGTHS = 24
-_WIDTH, _HEIGHT = 640, 320  # of the map
+_WIDTH, _HEIGHT = 1160, 420  # of the map
 _IN_WORDS = {
     "plain": "the vectors as they are",
     "standard": "every number scaled to variance one",
@@ -202,7 +202,7 @@ def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
     places[:, : len(axes)] = centered @ axes.T
     places -= places.min(axis=0)
     places /= np.maximum(places.max(axis=0), 1e-12)
-    radii = 3 + 9 * np.sqrt(weight / weight.max())
+    radii = 4 + 12 * np.sqrt(weight / weight.max())
     dots = []
     for code in np.argsort(-radii, kind="stable"):
         state = int(states[code])
@@ -220,7 +220,7 @@ def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
             )
         )
     size = f"0 0 {_WIDTH} {_HEIGHT}"
-    drawn = element("svg", *dots, viewBox=size, width=_WIDTH, style="max-width:100%", role="img")
+    drawn = element("svg", *dots, viewBox=size, style="width:100%;height:auto", role="img")
     known = np.unique(states[states >= 0])
     legend = [
         element(
@@ -251,11 +251,7 @@ def _directions(encoding: Encoding, names: Sequence[str]) -> Html:
     line = element("line", x1=0, x2=12 * len(bars), y1=level, y2=level, stroke="currentColor")
     width = 12 * len(bars)
     drawn = element("svg", *bars, line, viewBox=f"0 0 {width} 61", width=2 * width, role="img")
-    one = encoding.rank == 1
-    text = (
-        f"{count(encoding.rank, 'direction')} stand{'s' * one} out from what chance gives "
-        "(the line)."
-    )
+    text = f"Stronger than noise (the line): {count(encoding.rank, 'direction')}."
     shown: list[Html] = []
     if encoding.view == "actions":
         d = encoding.n_features

@@ -1,7 +1,7 @@
 "use strict";
 // The page of a model: one state in detail, the search for observations, and the graph's switch.
 (() => {
-  const { data, make, number, choice } = romdp;
+  const { data, make, number, choice, stack } = romdp;
   const $ = (id) => document.getElementById(id);
   const seen = data.observations;
   const MOST_FOUND = 12;
@@ -9,7 +9,7 @@
   const view = { state: null, moves: data.rewarded ? "best" : "logged" };
 
   const percent = (share) => `${(100 * share).toFixed(share >= 0.0995 || !share ? 0 : 1)}%`;
-  // Chances that are near one must not be rounded to it.
+  // Probabilities that are near one must not be rounded to it.
   const certain = (chance) => {
     if (chance === null) return "-";
     return chance > 0.999 ? "over 99.9%" : `${(100 * chance).toFixed(chance > 0.99 ? 1 : 0)}%`;
@@ -26,11 +26,11 @@
     return button;
   };
   const grid = (headings, rows, classes = []) => make("div", { className: "scroll", tabIndex: 0 },
-    make("table", {},
+    stack(make("table", {},
       make("thead", {}, make("tr", {}, ...headings.map((heading, c) =>
         make("th", { scope: "col", className: classes[c] || "" }, heading)))),
       make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, c) =>
-        make("td", { className: classes[c] || "" }, ...[cell].flat())))))));
+        make("td", { className: classes[c] || "" }, ...[cell].flat()))))))));
 
   // ---- histograms of certainty ----
   const bars = (counts, title) => {

@@ -85,15 +85,24 @@ const romdp = (() => {
     if (typeof cell !== "string") return "number";
     return cell.length > 40 ? "words" : "";
   };
-  const table = (headings, rows) => make("table", {},
+  // Where a screen is narrow, each row of a table with many columns is a list of its own.
+  const stack = (made) => {
+    const heads = [...made.tHead.rows[0].cells].map((head) => head.textContent);
+    made.classList.toggle("wide", heads.length > 3);
+    [...made.tBodies[0].rows].forEach((row) =>
+      [...row.cells].forEach((cell, c) => { cell.dataset.label = heads[c]; }));
+    return made;
+  };
+  document.querySelectorAll("main table").forEach(stack);
+  const table = (headings, rows) => stack(make("table", {},
     make("thead", {}, make("tr", {}, ...headings.map((heading, c) => make("th", {
       scope: "col", className: rows.length && typeof rows[0][c] !== "string" ? "number" : "",
     }, heading)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell) =>
-      make("td", { className: kindOf(cell) }, typeof cell === "string" ? cell : number(cell)))))));
+      make("td", { className: kindOf(cell) }, typeof cell === "string" ? cell : number(cell))))))));
 
   const onTheme = (listener) => listeners.push(listener);
   return {
-    data, isDark, onTheme, colour, plot, make, picture, number, chip, choice, table,
+    data, isDark, onTheme, colour, plot, make, picture, number, chip, choice, stack, table,
   };
 })();
