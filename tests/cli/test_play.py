@@ -207,7 +207,7 @@ def test_the_page_says_what_was_planned_for(tmp_path):
         (["Nowhere-v0"], "say module:Nowhere-v0"),
         (["no_such_module:Nowhere-v0"], "cannot make the environment"),
         (["Pendulum-v1"], "romdp chooses among a few actions"),
-        (["FrozenLake-v1", "--agent", "oracle"], "must be told the truth"),
+        (["FrozenLake-v1", "--agent", "oracle"], "must be told the hidden states"),
         (["FrozenLake-v1", "--agent", "lc-psrll"], "did you mean 'lc-psrl'"),
         (["FrozenLake-v1", "--objective", "episodical"], "objective"),
         (["FrozenLake-v1", "--reward-range", "wide"], "two numbers"),

@@ -1,6 +1,9 @@
 """An experiment as data: its worlds, its agents and its runs."""
 
 import json
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from experiment_cases import small
@@ -506,3 +509,56 @@ def test_all_agents_have_the_objective_of_the_settings():
     assert make_agent("lc-psrl", None, Settings(objective="0.9")).planner.objective.rate == 0.9
     assert Settings(objective=0.9).baseline_settings == {"discount": 0.9}
     assert Settings(objective="episodic").baseline_settings == {}
+
+
+class SamePay:
+    """A clusterer of somebody's own."""
+
+    needs = frozenset()
+
+    def regroup(self, evidence, previous, rng):
+        return previous
+
+
+def bold():
+    return replace(romdp.PSRL(), name="bold")
+
+
+def test_agents_of_somebodys_own_are_compared_and_kept(tmp_path):
+    foreign = romdp.Agent(SamePay(), romdp.Posterior(), romdp.Doubling(), name="same-pay")
+    worlds, few = ("random-romdp",), {"observations": (6,), "steps": 50, "seeds": 1}
+    experiment = Experiment(worlds, ("psrl", bold(), foreign), **few)
+    assert experiment.agents == ("psrl", "bold", "same-pay")
+    assert replace(experiment, steps=60).own == experiment.own
+    directory = RunDirectory.begin(tmp_path / "runs", experiment)
+    assert RunDirectory.begin(tmp_path / "runs", experiment).experiment.own["same-pay"].agent
+    assert not run_experiment(directory)
+    figures = romdp.load_runs(tmp_path / "runs")
+    assert set(figures["agent"].to_pylist()) == {"psrl", "bold", "same-pay"}
+    read = RunDirectory.open(tmp_path / "runs").experiment
+    assert read.own["bold"].agent == bold()  # made of parts of romdp, so a file can hold it
+    with pytest.raises(InvalidInputError, match="'same-pay' has parts that no file can hold"):
+        make_agent("same-pay", None, None, read.own["same-pay"])
+    other = Experiment(worlds, ("psrl", replace(bold(), counting="paper"), foreign), **few)
+    with pytest.raises(InvalidInputError, match="holds another experiment"):
+        RunDirectory.begin(tmp_path / "runs", other)
+    with pytest.raises(InvalidInputError, match="'bold' is given twice; give one another name"):
+        Experiment(worlds, (bold(), bold()), **few)
+    with pytest.raises(InvalidInputError, match="own must be a table"):
+        Experiment.from_dict(experiment.to_dict() | {"own": 3})
+
+
+def test_a_factory_is_found_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("somebodys.py").write_text("import romdp\nplain, number = romdp.PSRL, int\n")
+    experiment = Experiment(("random-romdp",), ("somebodys:plain",), steps=20, seeds=1)
+    assert make_agent("somebodys:plain", WORLD, SETTINGS).name == "somebodys:plain"
+    assert Experiment.from_dict(experiment.to_dict()) == experiment
+    for name, message in (
+        ("somebodys:plan", "cannot be made: AttributeError"),
+        ("nobodys:plain", "cannot be made: ModuleNotFoundError"),
+        ("somebodys:number", "is a int; the factory must return a romdp.Agent"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            Experiment(("random-romdp",), (name,), steps=20, seeds=1)

@@ -358,6 +358,6 @@ def test_state_colours_repeat_and_nobody_is_grey():
 def test_a_figure_is_as_wide_as_a_column(results):
     figure = regret_figure(results, "regret", width=3.3)
     assert figure.get_size_inches()[0] == pytest.approx(3.3)
-    assert {axes.get_subplotspec().colspan.start for axes in figure.axes} == {0}  # one above another
+    assert {axes.get_subplotspec().colspan.start for axes in figure.axes} == {0}  # in a row
     with pytest.raises(InvalidInputError, match="width is 1"):
         regret_figure(results, width=1)

@@ -44,7 +44,8 @@ def compare(
         option(
             "--agents",
             "Which agents: lc-psrl, lc-ucrl, sl-ucrl, sl-ucrl-spectral, sl-ucrl-paper, "
-            "sl-ucrl-matrix, two-phase, ucrl2, ucrl3, psrl, oracle, oracle-psrl, q-learning, dqn.",
+            "sl-ucrl-matrix, two-phase, ucrl2, ucrl3, psrl, oracle, oracle-psrl, q-learning, dqn; "
+            "or module:factory, a function of yours without arguments that returns a romdp.Agent.",
             metavar="NAME,NAME,...",
             default="sl-ucrl,ucrl2,oracle",
         ),

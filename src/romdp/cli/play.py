@@ -4,7 +4,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,11 @@ def play(
     ],
     agent: Annotated[
         str,
-        option("--agent", "An agent: lc-psrl, lc-ucrl, sl-ucrl, two-phase, psrl, ucrl2 or ucrl3."),
+        option(
+            "--agent",
+            "An agent: lc-psrl, lc-ucrl, sl-ucrl, two-phase, psrl, ucrl2, ucrl3; or "
+            "module:factory, a function of yours without arguments that returns a romdp.Agent.",
+        ),
     ] = "lc-psrl",
     steps: Annotated[str, option("--steps", "Number of steps.")] = "60000",
     views: Annotated[
@@ -97,7 +100,6 @@ def play(
     """
     from romdp.cli.experiments import read_number
     from romdp.core.storage import check_output, write_json
-    from romdp.experiments.agents import AGENTS
     from romdp.playing import Online
     from romdp.playing import play as play_agent
     from romdp.playing.environments import step_limit
@@ -109,7 +111,7 @@ def play(
             f"{out} is not empty; choose a new directory, or go on with --resume"
         )
     n_steps = read_number(steps, "--steps")
-    chosen = _agent(agent, AGENTS, objective)
+    chosen = _agent(agent, objective)
     told: dict[str, Any] = {"environment": environment, "views": views}
     told |= {"set": read_settings(set_ or ()), "agent": agent, "asked objective": objective}
     told |= {"seed": seed, "reward range": _range(reward_range), "action mask": action_mask}
@@ -184,30 +186,13 @@ def _require_same(out: Path, told: dict[str, Any]) -> None:
             )
 
 
-def _agent(name: str, known: Any, objective: str | None) -> Any:
+def _agent(name: str, objective: str | None) -> Any:
     """Make an agent that needs no world to be made for."""
-    from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, UCRL3, TwoPhase
-    from romdp.core.validation import choice
-    from romdp.exact.objectives import Objective
+    from romdp.experiments.agents import Settings, check_blind_agents, make_agent
 
-    makers: dict[str, Any] = {
-        "lc-psrl": LCPSRL,
-        "lc-ucrl": LCUCRL,
-        "psrl": PSRL,
-        "sl-ucrl": SLUCRL,
-        "two-phase": TwoPhase,
-        "ucrl2": UCRL2,
-        "ucrl3": UCRL3,
-    }
-    if name in known and name not in makers:
-        raise InvalidInputError(
-            f"agent {name!r} must be told the truth about a world, which nobody knows about an "
-            f"environment; choose from {', '.join(makers)}"
-        )
-    made = makers[choice(name, "agent", makers)](
-        objective=None if objective is None else Objective.parse(_number_or_name(objective))
-    )
-    return replace(made, name=name)
+    check_blind_agents([name], "an environment")
+    goal = None if objective is None else _number_or_name(objective)
+    return make_agent(name, None, Settings(objective=goal))
 
 
 def _number_or_name(text: str) -> float | str:

@@ -4,20 +4,23 @@ All optimistic agents of a comparison use the same confidence sets, so that what
 their curves is the agent.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from typing import Any, Literal
 
 from romdp.agents.agent import Agent
 from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, UCRL3, Oracle, TwoPhase
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
+from romdp.core.lazy import find_modules_here
 from romdp.core.validation import choice, real_number
 from romdp.exact.mdp import MDP
 from romdp.exact.objectives import parse_optional
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.planning.confidence import Bernstein, Hoeffding
 from romdp.planning.timeuniform import TimeUniform
+from romdp.playing.agent_files import agent_from, agent_to_dict
 
 SETS = ("time-uniform", "paper", "jaksch", "bernstein")
 """Confidence sets by name, for `Settings` and ``--sets``."""
@@ -177,6 +180,50 @@ BASELINE_NAMES = ("dqn", "q-learning")
 _TOLD = ("oracle", "oracle-psrl")
 
 
+@dataclass(frozen=True)
+class Own:
+    """An agent of somebody's own in an experiment.
+
+    Attributes
+    ----------
+    about
+        What a file keeps of it: plain data from which it is made again, or, where it has parts of
+        others' making, how it prints.
+    agent
+        The agent; None if the file does not say enough to make it.
+    """
+
+    about: Any
+    agent: Agent | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, agent: Agent) -> "Own":
+        """Describe an agent."""
+        return cls(agent_to_dict(agent) or repr(agent), agent)
+
+    @classmethod
+    def read(cls, about: Any) -> "Own":
+        """Read what a file keeps."""
+        return cls(about, agent_from(about) if isinstance(about, dict) else None)
+
+
+def _from_factory(name: str) -> Agent:
+    """Call the factory that ``module:factory`` names, without arguments."""
+    module, _, factory = name.partition(":")
+    find_modules_here(name)
+    try:
+        made = getattr(import_module(module), factory)()
+    except Exception as error:
+        raise InvalidInputError(
+            f"agent {name!r} cannot be made: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(made, Agent):
+        raise InvalidInputError(
+            f"agent {name!r} is a {type(made).__name__}; the factory must return a romdp.Agent"
+        )
+    return made
+
+
 def check_blind_agents(names: Sequence[str], world: str) -> None:
     """Refuse agents that must be told the truth, in a world about which nobody knows it."""
     for name in names:
@@ -187,9 +234,12 @@ def check_blind_agents(names: Sequence[str], world: str) -> None:
             )
 
 
-def make_agent(name: str, world: ROMDP | MDP | None, settings: Settings | None = None) -> Agent:
-    """Make an agent by its name, for a world.
+def make_agent(
+    name: str, world: ROMDP | MDP | None, settings: Settings | None = None, own: Own | None = None
+) -> Agent:
+    """Make an agent by its name, for a world, or take one that is somebody's own.
 
+    ``module:factory`` calls a function without arguments; the module may lie in the current folder.
     Only the oracles read the true labels; SL-UCRL is told their number unless the settings say
     otherwise. An MDP has no hidden states that could be told. ``world`` is None where nothing is
     known about it.
@@ -202,6 +252,15 @@ def make_agent(name: str, world: ROMDP | MDP | None, settings: Settings | None =
     'sl-ucrl-matrix'
     """
     chosen = settings or Settings()
+    if own is not None:
+        if own.agent is None:
+            raise InvalidInputError(
+                f"agent {name!r} has parts that no file can hold; go on where it was made, with "
+                "RunDirectory.begin(path, experiment), or name it as module:factory"
+            )
+        return _named(own.agent, name, chosen)
+    if ":" in str(name):
+        return _named(_from_factory(name), name, chosen)
     maker = AGENTS[choice(name, "agent", AGENTS)]
     told = not chosen.unknown_states and not isinstance(world, MDP)
     factor = chosen.factor
@@ -222,9 +281,12 @@ def _named(agent: Agent, name: str, settings: Settings) -> Agent:
     return replace(agent, planner=planner, name=name)
 
 
-def check_agents(names: Sequence[str]) -> None:
+def check_agents(names: Sequence[str], own: Iterable[str] = ()) -> None:
     """Refuse names that are unknown or given twice."""
     for name in names:
-        choice(name, "agent", (*AGENTS, *BASELINE_NAMES))
+        if isinstance(name, str) and ":" in name:
+            _from_factory(name)
+        elif name not in own:
+            choice(name, "agent", (*AGENTS, *BASELINE_NAMES))
         if names.count(name) > 1:
-            raise InvalidInputError(f"agent {name!r} is given twice")
+            raise InvalidInputError(f"agent {name!r} is given twice; give one another name")

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,7 +98,7 @@ class RunDirectory:
         if (Path(path) / _EXPERIMENT).is_file():
             directory = cls.open(path)
             if directory.experiment == experiment:
-                return directory
+                return replace(directory, experiment=experiment)  # with its own agents
         return cls.create(path, experiment)
 
     @classmethod

@@ -19,7 +19,7 @@ from romdp.core.errors import MisuseError, StorageError, StructureError, WriteEr
 from romdp.core.text import in_notebook, plain
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
-from romdp.experiments.agents import BASELINE_NAMES, Settings, make_agent
+from romdp.experiments.agents import BASELINE_NAMES, Own, Settings, make_agent
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.executors import Executor, Here
 from romdp.experiments.specification import RunSpec
@@ -46,6 +46,7 @@ class Task:
     seed: int
     checkpoint: str
     checkpoint_seconds: float
+    own: Own | None = None
     romdp: str = __version__
 
 
@@ -144,13 +145,13 @@ def _environment() -> dict[str, Any]:
 def _play(task: Task, world: Any, tell: Callable[[Progress], None]) -> tuple[Run, bool]:
     seed = task.run.stream(task.seed)
     tell(Progress(0, 0.0, task.run.n_observations))
-    if task.run.agent in BASELINE_NAMES:
+    if task.own is None and task.run.agent in BASELINE_NAMES:
         from romdp.playing.baselines import play_baseline
 
         own = task.settings.baseline_settings
         return play_baseline(task.run.agent, world, task.steps, seed, **own), False
     known = not isinstance(task.world, EnvironmentWorld)
-    agent = make_agent(task.run.agent, world if known else None, task.settings)
+    agent = make_agent(task.run.agent, world if known else None, task.settings, task.own)
     checkpoint = Path(task.checkpoint)
     # A worker elsewhere may not see the directory, and an environment cannot be saved: they play
     # without a checkpoint.
@@ -272,6 +273,7 @@ def _tasks(directory: RunDirectory, todo: list[RunSpec], checkpoint_seconds: flo
             experiment.seed,
             str(path / directory.checkpoint(run).relative_to(directory.path)),
             checkpoint_seconds,
+            experiment.own.get(run.agent),
         )
         for run in todo
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from romdp import __version__
+from romdp.agents.agent import Agent
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.storage import OLD
@@ -17,6 +18,7 @@ from romdp.core.validation import choice, whole_number
 from romdp.exact.objectives import parse_optional
 from romdp.experiments.agents import (
     BASELINE_NAMES,
+    Own,
     Settings,
     check_agents,
     check_blind_agents,
@@ -90,7 +92,8 @@ class Experiment:
     worlds
         What they play in: names, files, or what `world_from` reads.
     agents
-        Names in the catalogue.
+        Names in the catalogue, ``"module:factory"``, or agents. Of agents the names are kept here,
+        so each must have its own, and the agents themselves in ``own``.
     observations
         The numbers of observations, one world for each; None for the worlds' own.
     steps
@@ -101,6 +104,8 @@ class Experiment:
         Seeds every run of the experiment.
     settings
         What the agents share.
+    own
+        The agents that were given as such, by name.
 
     Examples
     --------
@@ -112,12 +117,13 @@ class Experiment:
     """
 
     worlds: tuple[WorldSpec, ...]
-    agents: tuple[str, ...]
+    agents: tuple[Any, ...]
     observations: tuple[int, ...] | None = None
     steps: int = 100_000
     seeds: int = 5
     seed: int = 0
     settings: Settings = field(default_factory=Settings)
+    own: Mapping[str, Own] = field(default_factory=dict, hash=False)
     cells: tuple[tuple[WorldSpec, int], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -125,18 +131,21 @@ class Experiment:
             spec if isinstance(spec, WorldSpec) else world_from(spec)
             for spec in _some(self.worlds, "worlds")
         )
+        given = _some(self.agents, "agents")
+        agents = {agent.name: Own.of(agent) for agent in given if isinstance(agent, Agent)}
         checked: dict[str, Any] = {
             "worlds": worlds,
-            "agents": _some(self.agents, "agents"),
+            "agents": tuple(x.name if isinstance(x, Agent) else x for x in given),
+            "own": {**self.own, **agents},
             "steps": whole_number(self.steps, "steps", 1, _MOST_STEPS),
             "seeds": whole_number(self.seeds, "seeds", 1, _MOST_SEEDS),
             "seed": whole_number(self.seed, "seed", 0),
         }
-        check_agents(checked["agents"])
+        check_agents(checked["agents"], checked["own"])
         sizes: tuple[int | None, ...] = (None,)
         if self.observations is not None:
-            given = _some(self.observations, "observations")
-            sizes = tuple(whole_number(y, "observations", 1) for y in given)
+            wanted = _some(self.observations, "observations")
+            sizes = tuple(whole_number(y, "observations", 1) for y in wanted)
             _no_twins(sizes, "observations")
             checked["observations"] = sizes
         # Refuse what could never be finished before anything is made.
@@ -192,7 +201,10 @@ class Experiment:
             checked_range(spec.reward_range)
         unknown = [spec for spec in environments if not spec.pays_known_rewards]
         for name in self.agents if unknown else ():
-            if name in BASELINE_NAMES or takes_any_reward(make_agent(name, None, self.settings)):
+            own = self.own.get(name)
+            if own is None and name in BASELINE_NAMES:
+                continue
+            if takes_any_reward(make_agent(name, None, self.settings, own)):
                 continue
             raise InvalidInputError(
                 f"agent {name!r} must be told the smallest and the largest reward of "
@@ -212,6 +224,7 @@ class Experiment:
             "worlds": [spec.to_dict() for spec in self.worlds],
             "observations": None if self.observations is None else list(self.observations),
             "agents": list(self.agents),
+            **({"own": {name: own.about for name, own in self.own.items()}} if self.own else {}),
             "agent_settings": self.settings.to_dict(),
             "steps": self.steps,
             "seeds": self.seeds,
@@ -249,18 +262,22 @@ class Experiment:
         for key in settings:
             choice(key, "agent setting", [entry.name for entry in fields(Settings)])
         given = {key: content[key] for key in ("steps", "seeds", "seed") if key in content}
+        own = content.get("own", {})
+        if not isinstance(own, Mapping):
+            raise InvalidInputError("own must be a table of agents by their names")
         worlds = _some(content.get("worlds", ("random-romdp",)), "worlds")
         return cls(
             tuple(world_from(world, directory) for world in worlds),
             content.get("agents", ("sl-ucrl", "ucrl2", "oracle")),
             content.get("observations"),
             settings=Settings(**settings),
+            own={name: Own.read(about) for name, about in own.items()},
             **given,
         )
 
 
 _ENTRIES = (
-    *("kind", "version", "worlds", "observations", "agents", "agent_settings"),
+    *("kind", "version", "worlds", "observations", "agents", "own", "agent_settings"),
     *("steps", "seeds", "seed", "romdp"),
 )
 
