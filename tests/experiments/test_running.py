@@ -280,10 +280,10 @@ def test_a_run_that_fails_stops_no_other_and_is_tried_again(reference, tmp_path,
     directory = new(tmp_path / "x")
     bad = directory.experiment.runs[2]
 
-    def sometimes(name, world, settings):
+    def sometimes(name, world, settings, own):
         if (name, world.n_observations) == (bad.agent, bad.n_observations):
             raise RuntimeError("no luck today")
-        return make_agent(name, world, settings)
+        return make_agent(name, world, settings, own)
 
     watcher = Remember()
     with monkeypatch.context() as patch:
@@ -362,7 +362,6 @@ def test_baselines_run_like_agents(tmp_path, monkeypatch):
     fake = types.ModuleType("romdp.playing.baselines")
     fake.play_baseline = play_baseline
     monkeypatch.setitem(sys.modules, "romdp.playing.baselines", fake)
-    monkeypatch.setattr("romdp.experiments.agents.find_spec", lambda name: True)
     directory = new(tmp_path / "x", agents=("q-learning",), observations=(6,))
     assert run_experiment(directory) == []
     summary = json.loads((directory.path / "summary.json").read_text())

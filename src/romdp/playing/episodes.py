@@ -177,7 +177,8 @@ def shown_range(
     Examples
     --------
     >>> step = np.arange(100)
-    >>> shown_range(step, *2 * (np.where(step < 30, -1000.0, step), step))[0] > -1000
+    >>> curve = np.where(step < 12, -1000.0, step)
+    >>> shown_range(step, curve, step, curve)[0] > -1000
     True
     """
     young = step[-1] / 10
