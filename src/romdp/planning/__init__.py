@@ -11,7 +11,6 @@ from romdp.planning.iteration import (
     Transitions,
     by_arrival,
     extended_value_iteration,
-    interval_value_iteration,
     support_value_iteration,
     value_iteration,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "Transitions",
     "by_arrival",
     "extended_value_iteration",
-    "interval_value_iteration",
     "support_value_iteration",
     "value_iteration",
 ]
