@@ -1,4 +1,4 @@
-"""Priors that are learned from the counts (empirical Bayes), at each plan and in no time.
+"""Priors that are learned from the counts (empirical Bayes), at each plan.
 
 Three things are learned. The *noise* of rewards: rewards that never vary are known after a try or
 two. The *spread* of mean rewards over the pairs: what a pair may pay that was never tried. The
@@ -6,13 +6,15 @@ two. The *spread* of mean rewards over the pairs: what a pair may pay that was n
 never led.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 
+from romdp.core.compiled import kernel
 from romdp.data.counts import Counts
 from romdp.planning.backup import Floats
 from romdp.planning.sampling import counted_share
@@ -245,26 +247,7 @@ class MovePrior:
         >>> prior.certain < 0.2, prior.weight > 0.5
         (True, True)
         """
-        n, kinds = _tries(moves)
-        again = n > 1
-        steady, often = np.unique(n[again & (kinds == 1)], return_counts=True)
-        varied, times = np.unique(n[again & (kinds > 1)], return_counts=True)
-        if not steady.size + varied.size:
-            return cls(0.0, _FIRST_WEIGHT)
-        surprises = float((kinds - 1)[again].sum()) + 0.5
-        numbers = np.concatenate((steady, varied)).astype(np.float64)
-        pairs = float(often.sum() + times.sum()) + 2.0 * _EACH_KIND
-        prior = cls(0.5, 1.0)
-        for _ in range(_ROUNDS):
-            doubted = often * prior.doubts(steady)
-            found = cls(
-                (float(often.sum() - doubted.sum()) + _EACH_KIND) / pairs,
-                _weight(numbers, np.concatenate((doubted, times)), surprises),
-            )
-            if found == prior:  # at once where no pair could be certain
-                break
-            prior = found
-        return prior
+        return cls(*_learn_moves(*_tries(moves)))
 
     def doubts(self, n: NDArray[Any]) -> Floats:
         """Return how likely a pair is not certain after n tries that all led to one place."""
@@ -299,14 +282,65 @@ def _tries(moves: "NDArray[np.int64] | Any") -> tuple[NDArray[np.int64], NDArray
     return np.diff(np.append(0, np.cumsum(moves.data))[moves.indptr]), np.diff(moves.indptr)
 
 
+@kernel
+def _learn_moves(n: NDArray[np.int64], kinds: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the share of certain pairs, and the weight of the others; see `MovePrior.learn`."""
+    order = np.argsort(n)
+    numbers = np.empty(n.size)  # of tries, each but once,
+    steady, varied = np.zeros(n.size), np.zeros(n.size)  # and how many pairs have each
+    size, surprises = 0, 0.5
+    for pair in order:
+        if n[pair] > 1:
+            if size == 0 or n[pair] > numbers[size - 1]:
+                numbers[size] = n[pair]
+                size += 1
+            if kinds[pair] == 1:
+                steady[size - 1] += 1.0
+            else:
+                varied[size - 1] += 1.0
+                surprises += kinds[pair] - 1.0
+    if size == 0:
+        return 0.0, _FIRST_WEIGHT
+    numbers, steady, varied = numbers[:size], steady[:size], varied[:size]
+    pairs = steady.sum() + varied.sum() + 2.0 * _EACH_KIND
+    certain, weight = 0.5, 1.0
+    for _ in range(_ROUNDS):
+        doubted = np.empty(size)
+        for k in range(size):
+            # how likely a pair that is not certain would have led to one place so many times
+            alike = math.lgamma(numbers[k]) - math.lgamma(weight + numbers[k])
+            doubt = (1.0 - certain) * math.exp(alike + math.lgamma(weight + 1.0))
+            doubted[k] = steady[k] * doubt / (certain + doubt)
+        before = (certain, weight)
+        certain = (steady.sum() - doubted.sum() + _EACH_KIND) / pairs
+        weight = _weight(numbers, doubted + varied, surprises)
+        if (certain, weight) == before:  # at once where no pair could be certain
+            break
+    return certain, weight
+
+
+@kernel
 def _weight(numbers: Floats, often: Floats, surprises: float) -> float:
     """Return the weight under which pairs with so many tries surprise so often."""
-    low, high = np.log(_LEAST_WEIGHT), np.log(_MOST_WEIGHT)
+    low, high = math.log(_LEAST_WEIGHT), math.log(_MOST_WEIGHT)
     for _ in range(_ROUNDS):
-        middle = (low + high) / 2.0
-        weight = np.exp(middle)
-        if float((weight * (psi(weight + numbers) - psi(weight + 1.0))) @ often) > surprises:
-            high = middle
+        weight = math.exp((low + high) / 2.0)
+        expected, first = 0.0, _digamma(weight + 1.0)
+        for k in range(numbers.size):
+            expected += weight * (_digamma(weight + numbers[k]) - first) * often[k]
+        if expected > surprises:
+            high = (low + high) / 2.0
         else:
-            low = middle
-    return float(np.exp((low + high) / 2.0))
+            low = (low + high) / 2.0
+    return math.exp((low + high) / 2.0)
+
+
+@kernel
+def _digamma(x: float) -> float:
+    """Return the derivative of the logarithm of the gamma function; error below 1e-9."""
+    value = 0.0
+    while x < 10.0:
+        value -= 1.0 / x
+        x += 1.0
+    r = 1.0 / (x * x)
+    return value + math.log(x) - 0.5 / x - r * (1.0 / 12.0 - r * (1.0 / 120.0 - r / 252.0))

@@ -198,7 +198,7 @@ class Likelihood:
         )
         if self.reward_law is None and search.law.name == "gaussian" and not search.quick:
             search = self._without_luck(search)
-        best = self._improve(search, known) if search.quick else self._begin(search)
+        best = self._improve(search, known) if search.quick else self._begin(search, start is None)
         return _Found(search, best, met, has_end)
 
     def _without_luck(self, search: Search) -> Search:
@@ -216,13 +216,14 @@ class Likelihood:
         error = math.sqrt(max(float(held.out_count @ better**2 - gain**2 / n), 0.0))
         return search.replace(search.links, blind.law) if gain > 2.0 * error else search
 
-    def _begin(self, search: Search) -> Grouping:
-        """Find groups where none are known."""
+    def _begin(self, search: Search, for_good: bool = True) -> Grouping:
+        """Find groups where none are known; an agent that will ask again gets them sooner."""
         sizes = [_FEW, _MANY]
         if self.n_states is not None:
             sizes = [self.n_states, max(_FEWEST, 3 * self.n_states)]
         best = self._or_alone(search, self._spectral_starts(search, sizes))
-        return self._choose_by_evidence(search, self._annealed_starts(search, best))
+        best = self._annealed_starts(search, best)
+        return self._choose_by_evidence(search, best, for_good=for_good)
 
     def _improve(self, search: Search, known: NDArray[np.int64]) -> Grouping:
         """Improve the grouping so far, and compare it with what a search from the beginning finds.
@@ -287,7 +288,12 @@ class Likelihood:
         return _better(best, search.polish(alone, rounds))
 
     def _choose_by_evidence(
-        self, search: Search, best: Grouping, kept: Grouping | None = None
+        self,
+        search: Search,
+        best: Grouping,
+        kept: Grouping | None = None,
+        *,
+        for_good: bool = False,
     ) -> Grouping:
         """Where visits are few, compare with slowly cooled starts, and with the last grouping.
 
@@ -304,10 +310,9 @@ class Likelihood:
         borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
         if borne_out or self.n_states is not None:  # the number of groups is not in doubt
             return _better(best, search.polish(search.temper(best.n_groups)[0])) if little else best
-        if kept is not None:
-            return self._best_number(search, [best, kept], exactly=False)
-        slowness = _SLOWNESS if little and n_seen <= _FEW_FOR_SLOWNESS else 1
-        return self._best_number(search, [best], slowness, exactly=True)
+        slowness = _SLOWNESS if for_good and little and n_seen <= _FEW_FOR_SLOWNESS else 1
+        found = [best] if kept is None else [best, kept]
+        return self._best_number(search, found, slowness, exactly=for_good)
 
     def _best_number(
         self, search: Search, found: list[Grouping], slowness: int = 1, *, exactly: bool
