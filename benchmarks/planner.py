@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from romdp.planning import by_arrival, extended_value_iteration
+from romdp.planning import by_arrival, extended_value_iteration, interval_value_iteration
 
 ACTIONS, SAMPLES, DELTA = 4, 200, 0.05
 
@@ -137,6 +137,18 @@ def time_sparse(n_states: int) -> str:
     return f"{sweep:>9.1f} {per_entry:>12.2f} {product:>10.1f} {sweep / product:>6.2f}"
 
 
+def time_intervals(n_states: int) -> str:
+    estimate, rewards, _, precision = make_model(n_states)
+    share = np.log(6 * rewards.size * SAMPLES / DELTA) / SAMPLES
+    slopes = np.full(rewards.shape, 0.2 * np.sqrt(share))
+    offsets = np.full(rewards.shape, 0.6 * share)
+
+    def call():
+        return interval_value_iteration(estimate, rewards, slopes, offsets, precision)
+
+    return f"{call().sweeps:>6} {least_times(call)[0]:>9.1f}"
+
+
 def main() -> None:
     print("Whole calls, Jaksch's widths x 0.2 (2 and more leaves no row to look at), then 0.3")
     print(
@@ -160,6 +172,10 @@ def main() -> None:
     print(f"{'S':>6} {'sweep us':>9} {'ns per entry':>12} {'product us':>10} {'ratio':>6}")
     for n_states in (1000, 3000, 10_000):
         print(f"{n_states:>6} {time_sparse(n_states)}")
+    print("\nWhole calls inside Bernstein's intervals, scale 0.1")
+    print(f"{'S':>6} {'sweeps':>6} {'call us':>9}")
+    for n_states in (20, 30, 100, 300):
+        print(f"{n_states:>6} {time_intervals(n_states)}")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from romdp.logs import fit as fit
     from romdp.logs.model import LatentModel as LatentModel
     from romdp.logs.model import load_model as load_model
+    from romdp.planning.confidence import Bernstein as Bernstein
     from romdp.planning.confidence import Hoeffding as Hoeffding
     from romdp.planning.timeuniform import TimeUniform as TimeUniform
     from romdp.playing import Online as Online

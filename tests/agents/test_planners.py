@@ -165,7 +165,7 @@ def test_optimism_asks_its_confidence_set():
     assert asked == [(COUNTS, 17, 0.2, start, 8)]
 
 
-@pytest.mark.parametrize("confidence", [romdp.Hoeffding(0.3), romdp.TimeUniform()])
+@pytest.mark.parametrize("confidence", [romdp.Hoeffding(0.3), romdp.Bernstein(0.3)])
 def test_optimism_is_optimistic_and_draws_nothing(confidence):
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state

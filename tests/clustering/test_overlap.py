@@ -7,7 +7,7 @@ from romdp.clustering.overlap import Overlap, overlapping
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
-from romdp.planning.confidence import Hoeffding
+from romdp.planning.confidence import Bernstein, Hoeffding
 from romdp.worlds import random_romdp, simulate
 
 
@@ -147,8 +147,8 @@ def test_bad_settings_are_refused():
         Overlap(0)
     with pytest.raises(InvalidInputError, match="factor"):
         Overlap(2, factor=-1)
-    with pytest.raises(InvalidInputError, match="str"):
-        Overlap(2, confidence="paper")
+    with pytest.raises(InvalidInputError, match="Bernstein"):
+        Overlap(2, confidence=Bernstein())
 
 
 def test_an_action_never_tried_tells_nothing_apart():

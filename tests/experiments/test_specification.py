@@ -491,6 +491,8 @@ def test_sets_by_name(name):
 def test_sets_that_do_not_fit_are_refused():
     with pytest.raises(InvalidInputError, match="have no scale"):
         Settings(sets="time-uniform", scale=0.1)
+    with pytest.raises(InvalidInputError, match="SL-UCRL has no Bernstein sets"):
+        make_agent("sl-ucrl", WORLD, Settings(sets="bernstein"))
 
 
 def test_settings_in_words():

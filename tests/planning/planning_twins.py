@@ -27,6 +27,22 @@ def ball_law(row, width, values):
     return law
 
 
+def interval_law(row, slope, offset, values):
+    """The law within intervals around a row's chances that expects most."""
+    if row.sum() == 0:
+        return ball_law(row, 2, values)
+    lower, upper = interval(row / row.sum(), slope, offset)
+    law = lower.copy()
+    for state in rank(values):
+        law[state] += min(upper[state] - lower[state], max(0.0, 1 - law.sum()))
+    return law
+
+
+def interval(chances, slope, offset):
+    half = slope * np.sqrt(chances * (1 - chances)) + offset
+    return np.maximum(0, chances - half), np.minimum(1, chances + half)
+
+
 def iterate(best_law, rewards, precision, start=None, max_sweeps=32):
     """Value iteration; ``best_law(state, action, values)`` is what the optimist picks.
 
@@ -65,6 +81,13 @@ def ball_program(law, width, values):
         A_eq=[np.concatenate([np.ones(n), np.zeros(n)])],
         b_eq=[1.0],
     )
+    return -solution.fun
+
+
+def interval_program(lower, upper, values):
+    """Largest expected value within intervals, by linear programming."""
+    bounds = np.stack([lower, upper], axis=1)
+    solution = linprog(-values, A_eq=[np.ones(len(values))], b_eq=[1.0], bounds=bounds)
     return -solution.fun
 
 

@@ -5,13 +5,15 @@ import pytest
 
 from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.data.counts import Counts
-from romdp.planning import extended_value_iteration, value_iteration
-from romdp.planning.confidence import Hoeffding
+from romdp.planning import extended_value_iteration, interval_value_iteration, value_iteration
+from romdp.planning.confidence import Bernstein, Hoeffding
 
 ALL_SETS = [
     Hoeffding(),
     Hoeffding(scale=0.1),
     Hoeffding(scale=0.3, constants="jaksch"),
+    Bernstein(),
+    Bernstein(scale=0.05),
 ]
 
 
@@ -69,6 +71,18 @@ def test_observations_in_place_of_groups_in_the_reward_width():
         wide.plan(cut_off_counts(), t=8, delta=0.1, n_observations=2)
 
 
+def test_bernsteins_widths():
+    widths = Bernstein(scale=0.5).widths(cut_off_counts(), t=8, delta=0.1)
+    once, four, six = (log(6 * 3 * 1 * n / 0.1) / n for n in (1, 4, 6))
+    variance = 1.75 / 6 - (2.5 / 6) ** 2
+    np.testing.assert_allclose(
+        widths.rewards[:, 0],
+        [3 * once, 3 * once, 0.5 * (2 * sqrt(variance * six) + 6 * six)],
+    )
+    np.testing.assert_allclose(widths.slopes[:, 0], [sqrt(once), sqrt(once), sqrt(four)])
+    np.testing.assert_allclose(widths.offsets[:, 0], [3 * once, 3 * once, 3 * four])
+
+
 # The plans.
 
 
@@ -89,6 +103,24 @@ def test_hoeffdings_plan_is_extended_value_iteration_with_its_widths(counts, sca
     np.testing.assert_allclose(plan.values, wanted.values, atol=1e-12)
     assert plan.gain == pytest.approx(wanted.gain, abs=1e-12)
     assert plan.policy.tolist() == wanted.policy.tolist()
+
+
+@pytest.mark.parametrize("counts", [random_counts(0), random_counts(1, most=9), cut_off_counts()])
+@pytest.mark.parametrize("scale", [0.001, 0.01, 1.0])
+def test_bernsteins_plan_is_interval_value_iteration_with_its_widths(counts, scale):
+    confidence = Bernstein(scale)
+    widths = confidence.widths(counts, t=1000, delta=0.05)
+    means = counts.reward_sums / np.maximum(1, counts.visits)
+    wanted = interval_value_iteration(
+        counts.transitions,
+        np.minimum(1, means + widths.rewards),
+        widths.slopes,
+        widths.offsets,
+        1 / sqrt(1000),
+    )
+    plan = confidence.plan(counts, t=1000, delta=0.05)
+    np.testing.assert_allclose(plan.values, wanted.values, atol=1e-12)
+    assert plan.gain == pytest.approx(wanted.gain, abs=1e-12)
 
 
 @pytest.mark.parametrize("confidence", ALL_SETS)
@@ -133,7 +165,7 @@ def test_before_the_first_step_everything_is_possible(confidence):
     assert plan.gain == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("confidence", [Hoeffding(), Hoeffding(constants="jaksch")])
+@pytest.mark.parametrize("confidence", [Hoeffding(), Hoeffding(constants="jaksch"), Bernstein()])
 def test_the_truth_is_inside_and_the_plan_optimistic(confidence):
     # At delta = 0.01 each of 20 worlds fails with chance below 0.01; all are at fixed seeds, and
     # these bounds are so loose that a false alarm is in fact out of reach.
@@ -147,9 +179,22 @@ def test_the_truth_is_inside_and_the_plan_optimistic(confidence):
         widths = confidence.widths(counts, t=t, delta=0.01)
         estimate = counts.transitions / samples[..., None]
         assert (np.abs(counts.reward_sums / samples - means) <= widths.rewards).all()
-        assert (np.abs(estimate - laws).sum(axis=-1) <= widths.transitions).all()
+        if isinstance(confidence, Hoeffding):
+            assert (np.abs(estimate - laws).sum(axis=-1) <= widths.transitions).all()
+        else:
+            halves = widths.slopes[..., None] * np.sqrt(estimate * (1 - estimate))
+            assert (np.abs(estimate - laws) <= halves + widths.offsets[..., None]).all()
         gain = value_iteration(laws, means, 1e-9).gain
         assert confidence.plan(counts, t=t, delta=0.01).gain >= gain - 0.5 / sqrt(t)
+
+
+def test_variance_counts_for_bernstein_only():
+    sure = Counts([[1000]], [[[1000]]], [[500.0]], [[250.0]])  # always one half
+    coin = Counts([[1000]], [[[1000]]], [[500.0]], [[500.0]])  # zero or one
+    bernstein = [Bernstein().widths(c, 1000, 0.05).rewards[0, 0] for c in (sure, coin)]
+    hoeffding = [Hoeffding().widths(c, 1000, 0.05).rewards[0, 0] for c in (sure, coin)]
+    assert bernstein[0] < bernstein[1]
+    assert hoeffding[0] == hoeffding[1]
 
 
 # Bad input.
@@ -162,6 +207,7 @@ def test_the_truth_is_inside_and_the_plan_optimistic(confidence):
         (lambda: Hoeffding(scale=float("nan")), "scale is nan"),
         (lambda: Hoeffding(constants="papr"), "did you mean 'paper'"),
         (lambda: Hoeffding(reward_states="group"), "did you mean 'groups'"),
+        (lambda: Bernstein(scale=-1), "scale is -1"),
     ],
 )
 def test_bad_descriptions_are_refused(make, message):
@@ -169,12 +215,12 @@ def test_bad_descriptions_are_refused(make, message):
         make()
 
 
+@pytest.mark.parametrize("confidence", [Hoeffding(), Bernstein()])
 @pytest.mark.parametrize(
     ("t", "delta", "message"),
     [(0, 0.1, "t is 0"), (2.5, 0.1, "t is 2.5"), (1, 0.0, "delta is 0"), (1, 1.0, "delta is 1")],
 )
-def test_bad_arguments_are_refused(t, delta, message):
-    confidence = Hoeffding()
+def test_bad_arguments_are_refused(confidence, t, delta, message):
     for method in (confidence.widths, confidence.plan):
         with pytest.raises(InvalidInputError, match=message):
             method(random_counts(0), t=t, delta=delta)

@@ -14,6 +14,7 @@ from romdp.data.trajectory import Trajectory
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning import (
     extended_value_iteration,
+    interval_value_iteration,
     support_value_iteration,
     value_iteration,
 )
@@ -104,20 +105,36 @@ def test_sweeps_in_place_find_the_same(objective):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_optimists_agree_with_their_plain_twins(objective):
+@pytest.mark.parametrize("kind", ["balls", "intervals"])
+def test_optimists_agree_with_their_plain_twins(objective, kind):
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 20, (4, 2, 5))
     counts[2, 1] = 0
     rewards, widths = rng.random((4, 2)), rng.uniform(0, 1, (4, 2))
     sweeps = objective.horizon or 15
-
-    def law(s, a, values):
-        return twins.ball_law(counts[s, a], widths[s, a], values)
-
     for transitions in both(counts):
-        plan = extended_value_iteration(
-            transitions, rewards, widths, 1e-300, max_sweeps=sweeps, objective=objective
-        )
+        if kind == "balls":
+
+            def law(s, a, values):
+                return twins.ball_law(counts[s, a], widths[s, a], values)
+
+            plan = extended_value_iteration(
+                transitions, rewards, widths, 1e-300, max_sweeps=sweeps, objective=objective
+            )
+        else:
+
+            def law(s, a, values):
+                return twins.interval_law(counts[s, a], 0.1, widths[s, a] / 5, values)
+
+            plan = interval_value_iteration(
+                transitions,
+                rewards,
+                np.full((4, 2), 0.1),
+                widths / 5,
+                1e-300,
+                max_sweeps=sweeps,
+                objective=objective,
+            )
         values, policies = plain_sums(law, rewards, objective, sweeps)
         assert plan.values == pytest.approx(values)
         found = plan.policy if objective.horizon else plan.policy[None]
@@ -172,9 +189,10 @@ def corridor(n_states=4, seed=0, n_episodes=60):
     [
         romdp.Posterior(),
         romdp.Optimism(romdp.Hoeffding(0.05)),
+        romdp.Optimism(romdp.Bernstein(0.1)),
         romdp.Optimism(romdp.TimeUniform()),
     ],
-    ids=["posterior", "hoeffding", "time-uniform"],
+    ids=["posterior", "hoeffding", "bernstein", "time-uniform"],
 )
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(

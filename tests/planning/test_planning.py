@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from romdp.core.errors import InvalidInputError
-from romdp.planning import by_arrival, extended_value_iteration, value_iteration
+from romdp.planning import (
+    by_arrival,
+    extended_value_iteration,
+    interval_value_iteration,
+    value_iteration,
+)
 from romdp.planning.backup import new_iteration
 
 
@@ -58,6 +63,27 @@ def test_a_ball_is_searched_as_by_linear_programming(seed, store):
             assert found[pair] == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_intervals_are_searched_as_by_linear_programming(seed, store):
+    rng = np.random.default_rng(seed)
+    n_states = int(rng.integers(1, 9))
+    weights = random_counts(rng, n_states, 2, 30)
+    slopes = rng.choice([0.0, 0.2, 1.0], size=(n_states, 2))
+    offsets = rng.choice([0.0, 0.01, 0.1, 0.4, 1.0, 2.0], size=(n_states, 2))
+    values = rng.choice([rng.random(n_states), rng.integers(0, 3, n_states)]).astype(float)
+    found = expected_values(
+        lambda model, task: model.solve_intervals(task, slopes, offsets), store(weights), values
+    )
+    for pair in np.ndindex(n_states, 2):
+        row = weights[pair]
+        if row.sum() == 0:
+            assert found[pair] == pytest.approx(values.max(), abs=1e-12)
+        else:
+            lower, upper = twins.interval(row / row.sum(), slopes[pair], offsets[pair])
+            best = twins.interval_program(lower, upper, values)
+            assert found[pair] == pytest.approx(best, abs=1e-9)
+
+
 # The whole iteration.
 
 
@@ -87,6 +113,24 @@ def test_balls_agree_with_the_plain_twin(n_states, n_actions, seed, warm):
     )
     for stored in (weights, weights.astype(float), as_sparse(weights)):
         plan = extended_value_iteration(stored, rewards, widths, 1e-3, start=start, max_sweeps=32)
+        assert_equals_twin(plan, twin)
+
+
+@given(st.integers(1, 7), st.integers(1, 4), st.integers(0, 2**32))
+@settings(max_examples=60)
+def test_intervals_agree_with_the_plain_twin(n_states, n_actions, seed):
+    rng = np.random.default_rng(seed)
+    weights = random_counts(rng, n_states, n_actions)
+    rewards = rng.random((n_states, n_actions))
+    slopes = rng.random((n_states, n_actions))
+    offsets = rng.random((n_states, n_actions)) ** 3
+    twin = twins.iterate(
+        lambda s, a, values: twins.interval_law(weights[s, a], slopes[s, a], offsets[s, a], values),
+        rewards,
+        1e-3,
+    )
+    for stored in (weights, as_sparse(weights)):
+        plan = interval_value_iteration(stored, rewards, slopes, offsets, 1e-3, max_sweeps=32)
         assert_equals_twin(plan, twin)
 
 
@@ -132,8 +176,12 @@ def test_optimism_holds_when_the_truth_is_inside(seed, store):
     precision = 1e-4
     widths = np.abs(estimate - truth).sum(axis=-1)
     ball = extended_value_iteration(store(estimate), rewards, widths, precision)
-    assert ball.converged
-    assert ball.gain >= gain - precision / 2
+    offsets = np.abs(estimate - truth).max(axis=-1)
+    slopes = np.zeros((4, 2))
+    box = interval_value_iteration(store(estimate), rewards, slopes, offsets, precision)
+    for plan in (ball, box):
+        assert plan.converged
+        assert plan.gain >= gain - precision / 2
 
 
 def test_an_estimate_without_widths_may_be_too_low():

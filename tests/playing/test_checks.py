@@ -19,13 +19,13 @@ WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=5)
     ("agent", "world"),
     [
         (romdp.UCRL2(), None),
-        (romdp.UCRL3(), WORLD),
+        (romdp.UCRL2(romdp.Bernstein(scale=0.1)), WORLD),
         (romdp.PSRL(), None),
         (romdp.PSRL(rewards="normal"), WORLD),
         (romdp.Oracle(WORLD.labels), WORLD),
         (romdp.Oracle(WORLD.labels, planner="posterior"), WORLD),
     ],
-    ids=["ucrl2", "ucrl3", "psrl", "normal", "oracle", "oracle-psrl"],
+    ids=["ucrl2", "bernstein", "psrl", "normal", "oracle", "oracle-psrl"],
 )
 def test_what_romdp_ships_passes(agent, world):
     check_agent(agent, world, steps=120)

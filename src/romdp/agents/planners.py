@@ -52,7 +52,7 @@ class Optimism:
     Parameters
     ----------
     confidence
-        The set of worlds that the counts allow: `Hoeffding` or `TimeUniform`.
+        The set of worlds that the counts allow: `Hoeffding`, `Bernstein` or `TimeUniform`.
     delta
         The chance that the truth may lie outside.
     objective

@@ -121,7 +121,7 @@ def compare(
         option(
             "--sets",
             "Confidence sets of all optimistic agents: time-uniform (UCRL3's, valid as they "
-            "are), paper or jaksch.",
+            "are), paper, jaksch or bernstein.",
             _AGENTS,
             default="time-uniform, or paper if --scale is given",
         ),
@@ -130,8 +130,9 @@ def compare(
         float | None,
         option(
             "--scale",
-            "Multiplies the widths of --sets paper (assumed where --sets is left out) or jaksch. "
-            "At 1 those agents explore for most of a million steps; below 1 nothing is guaranteed.",
+            "Multiplies the widths of --sets paper (assumed where --sets is left out), jaksch "
+            "or bernstein. At 1 those agents explore for most of a million steps; below 1 nothing "
+            "is guaranteed.",
             _AGENTS,
         ),
     ] = None,

@@ -18,11 +18,11 @@ from romdp.core.validation import choice, real_number
 from romdp.exact.mdp import MDP
 from romdp.exact.objectives import parse_optional
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.planning.confidence import Hoeffding
+from romdp.planning.confidence import Bernstein, Hoeffding
 from romdp.planning.timeuniform import TimeUniform
 from romdp.playing.agent_files import agent_from, agent_to_dict
 
-SETS = ("time-uniform", "paper", "jaksch")
+SETS = ("time-uniform", "paper", "jaksch", "bernstein")
 """Confidence sets by name, for `Settings` and ``--sets``."""
 
 
@@ -34,7 +34,8 @@ class Settings:
     ----------
     sets
         The confidence sets of all optimistic agents: ``"time-uniform"`` (the default; ``ucrl3``
-        always has them), ``"paper"`` (``sl-ucrl-paper`` always has them) or ``"jaksch"``.
+        always has them), ``"paper"`` (``sl-ucrl-paper`` always has them), ``"jaksch"`` or
+        ``"bernstein"``.
     scale
         Multiplies the widths of all sets but the time-uniform ones, which need none. A scale
         without ``sets`` means the paper's sets.
@@ -58,7 +59,7 @@ class Settings:
     unknown_states: bool = False
     factor: float | None = None
     constant: float = 1.0
-    sets: Literal["time-uniform", "paper", "jaksch"] | None = None
+    sets: Literal["time-uniform", "paper", "jaksch", "bernstein"] | None = None
     objective: str | float | None = None
 
     def __post_init__(self) -> None:
@@ -87,12 +88,21 @@ class Settings:
         return self.sets or ("time-uniform" if self.scale is None else "paper")
 
     @property
-    def confidence(self) -> Hoeffding | TimeUniform:
+    def confidence(self) -> Hoeffding | Bernstein | TimeUniform:
         """The confidence sets of all optimistic agents."""
         scale = 1.0 if self.scale is None else self.scale
         if self.chosen_sets == "time-uniform":
             return TimeUniform()
+        if self.chosen_sets == "bernstein":
+            return Bernstein(scale)
         return Hoeffding(scale, "jaksch" if self.chosen_sets == "jaksch" else "paper")
+
+    @property
+    def group_confidence(self) -> Hoeffding | TimeUniform:
+        """The sets of SL-UCRL, whose minimal clustering knows no Bernstein sets."""
+        if isinstance(self.confidence, Bernstein):
+            raise InvalidInputError("SL-UCRL has no Bernstein sets; choose other sets or agents")
+        return self.confidence
 
     @property
     def baseline_settings(self) -> dict[str, Any]:
@@ -108,16 +118,17 @@ class Settings:
     def __str__(self) -> str:
         if self.chosen_sets == "time-uniform":
             return f"time-uniform confidence sets, delta {self.delta:g}"
-        constants = f"with the constants of {self.chosen_sets!r}"
+        kind = "Bernstein" if self.chosen_sets == "bernstein" else "Hoeffding"
+        constants = "" if kind == "Bernstein" else f" with the constants of {self.chosen_sets!r}"
         scale = 1.0 if self.scale is None else self.scale
-        return f"Hoeffding confidence sets {constants} times {scale:g}, delta {self.delta:g}"
+        return f"{kind} confidence sets{constants} times {scale:g}, delta {self.delta:g}"
 
 
 Maker = Callable[[ROMDP, Settings, int | None, float], Agent]
 
 
 def _sl_ucrl(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    return SLUCRL(n_states, settings.confidence, settings.delta, factor=factor)
+    return SLUCRL(n_states, settings.group_confidence, settings.delta, factor=factor)
 
 
 def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
@@ -133,13 +144,15 @@ def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, facto
 
 
 def _sl_ucrl_matrix(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    return SLUCRL(n_states, settings.confidence, settings.delta, factor=factor, method="matrix")
+    return SLUCRL(
+        n_states, settings.group_confidence, settings.delta, factor=factor, method="matrix"
+    )
 
 
 def _sl_ucrl_spectral(
     world: ROMDP, settings: Settings, n_states: int | None, factor: float
 ) -> Agent:
-    sets, delta = settings.confidence, settings.delta
+    sets, delta = settings.group_confidence, settings.delta
     return SLUCRL(n_states, sets, delta, factor=factor, homogeneity=False)
 
 

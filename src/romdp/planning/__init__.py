@@ -11,6 +11,7 @@ from romdp.planning.iteration import (
     Transitions,
     by_arrival,
     extended_value_iteration,
+    interval_value_iteration,
     support_value_iteration,
     value_iteration,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Transitions",
     "by_arrival",
     "extended_value_iteration",
+    "interval_value_iteration",
     "support_value_iteration",
     "value_iteration",
 ]

@@ -363,6 +363,10 @@ class Arrivals(ABC):
         """Run extended value iteration inside L1 balls."""
 
     @abstractmethod
+    def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
+        """Run extended value iteration inside intervals."""
+
+    @abstractmethod
     def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:
         """Run extended value iteration inside time-uniform intervals, on near-optimistic supports.
 

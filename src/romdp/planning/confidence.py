@@ -24,6 +24,7 @@ from romdp.planning.backup import Floats, Plan
 from romdp.planning.iteration import (
     by_arrival,
     extended_value_iteration,
+    interval_value_iteration,
     outcomes,
     precision_at,
 )
@@ -58,6 +59,14 @@ class Widths(NamedTuple):
 
     rewards: Floats
     transitions: Floats
+
+
+class IntervalWidths(NamedTuple):
+    """Half widths of rewards, and of a chance p: ``slopes * sqrt(p (1 - p)) + offsets``."""
+
+    rewards: Floats
+    slopes: Floats
+    offsets: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +117,9 @@ class Hoeffding:
     ) -> Widths:
         """Return d_r and d_p of every pair."""
         for_rewards, for_transitions = self._numerators(counts, t, delta, n_observations)
-        moves = np.asarray(counts.transitions.sum(axis=-1)).reshape(counts.visits.shape)
-        return Widths(_shrunk(for_rewards, counts.visits), _shrunk(for_transitions, moves))
+        return Widths(
+            _shrunk(for_rewards, counts.visits), _shrunk(for_transitions, _departures(counts))
+        )
 
     def plan(
         self,
@@ -163,6 +173,90 @@ class Hoeffding:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Bernstein:
+    """Empirical Bernstein intervals around every chance and every mean reward (UCRL2B).
+
+    With ``L = log(6 S A max(1, N(s, a)) / delta)`` (Fruit, Pirotta and Lazaric 2020)::
+
+        |r - r_hat| <= scale * (2 sqrt(V L / max(1, N)) + 6 L / max(1, N))
+        |p - p_hat| <= scale * (2 sqrt(p_hat (1 - p_hat) L / max(1, N)) + 6 L / max(1, N))
+
+    for each pair and, below, each next state; V is the empirical variance of the pair's rewards.
+
+    Parameters
+    ----------
+    scale : float, optional
+        Factor on all widths; below 1 nothing is guaranteed any more, and learning is faster.
+
+    Notes
+    -----
+    Audibert, Munos and Szepesvari (2009): the mean of n samples in [0, 1] with empirical variance V
+    is off by more than ``sqrt(2 V l / n) + 3 l / n`` with chance at most ``3 exp(-l)``. Allow
+    ``delta / (12 S S A n n)`` for each of the S S A chances and each n, then
+    ``l = log(36 S S A n n / delta) <= 2 L``, which gives the widths above, and the sum over
+    everything is below ``delta / 7``; the rewards need no more. They hold for all t at once.
+
+    Examples
+    --------
+    >>> counts = Counts([[4], [9]], [[[3, 1]], [[0, 9]]], [[1], [8]], [[1], [8]])
+    >>> Bernstein(scale=0.01).widths(counts, t=14, delta=0.05).offsets.round(4)
+    array([[0.103 ],
+           [0.0512]])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        real_number(self.scale, "scale", 0.0)
+
+    def widths(
+        self, counts: Counts, t: int, delta: float, *, n_observations: int | None = None
+    ) -> IntervalWidths:
+        """Return the half widths of rewards, and the slopes and offsets of the chances' ones.
+
+        They depend neither on ``t`` nor on ``n_observations``.
+        """
+        _, delta = checked(t, delta)
+        return IntervalWidths(
+            self._reward_widths(counts, delta),
+            *self._slopes_and_offsets(_departures(counts), delta),
+        )
+
+    def plan(
+        self,
+        counts: Counts,
+        t: int,
+        delta: float,
+        *,
+        start: ArrayLike | None = None,
+        n_observations: int | None = None,
+        objective: Objective = AVERAGE,
+    ) -> Plan:
+        """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
+        t, delta = checked(t, delta)
+        arrivals = by_arrival(outcomes(counts, objective), objective=objective)
+        slopes, offsets = self._slopes_and_offsets(arrivals.totals, delta)
+        rewards = _optimistic(counts, self._reward_widths(counts, delta))
+        precision = precision_at(t, objective)
+        return interval_value_iteration(
+            arrivals, rewards, slopes, offsets, precision, start=start, objective=objective
+        )
+
+    def _reward_widths(self, counts: Counts, delta: float) -> Floats:
+        slopes, offsets = self._slopes_and_offsets(counts.visits, delta)
+        visits = np.maximum(1, counts.visits)
+        variance = counts.reward_squares / visits - (counts.reward_sums / visits) ** 2
+        widths: Floats = slopes * np.sqrt(np.maximum(variance, 0.0)) + offsets
+        return widths
+
+    def _slopes_and_offsets(self, samples: ArrayLike, delta: float) -> tuple[Floats, Floats]:
+        """Return what multiplies the standard deviation, and what is added."""
+        n = np.maximum(1.0, samples)
+        share = np.log(6.0 * n.size * n / delta) / n
+        return 2.0 * self.scale * np.sqrt(share), 6.0 * self.scale * share
+
+
 def checked(t: int, delta: float) -> tuple[int, float]:
     """Return the step and the chance of failure, or say which of them is wrong."""
     return (
@@ -180,6 +274,13 @@ def _shrunk(width: float, samples: NDArray[Any]) -> Floats:
         for a in range(n_actions):
             widths[s, a] = width / np.sqrt(max(1.0, float(samples[s, a])))
     return widths
+
+
+def _departures(counts: Counts) -> Floats:
+    """Count the transitions of every pair."""
+    shape = counts.visits.shape
+    sums: Floats = np.asarray(counts.transitions.sum(axis=-1), np.float64).reshape(shape)
+    return sums
 
 
 def _optimistic(counts: Counts, widths: Floats) -> Floats:

@@ -109,6 +109,31 @@ def arrange(
     return panels, pairs, totals, bad
 
 
+@kernel
+def find_intervals(
+    panels: Floats, pairs: Integers, slopes: Floats, offsets: Floats
+) -> tuple[Floats, Floats]:
+    """Return the lower ends and the lengths of the intervals around the chances in ``panels``.
+
+    The interval of a chance ``p`` is ``p -+ (slope * sqrt(p (1 - p)) + offset)`` within [0, 1],
+    with one slope and offset for each pair.
+    """
+    n_panels, n_states, n_lanes = panels.shape
+    lowers = np.zeros_like(panels)
+    rooms = np.zeros_like(panels)
+    for panel in range(n_panels):
+        mine = pairs[panel * n_lanes : (panel + 1) * n_lanes]
+        slope, offset = slopes[mine], offsets[mine]
+        for state in range(n_states):
+            for lane in range(mine.size):
+                chance = panels[panel, state, lane]
+                half = slope[lane] * np.sqrt(max(0.0, chance * (1.0 - chance))) + offset[lane]
+                lower = max(0.0, chance - half)
+                lowers[panel, state, lane] = lower
+                rooms[panel, state, lane] = min(1.0, chance + half) - lower
+    return lowers, rooms
+
+
 class Entries(NamedTuple):
     """Intervals of the chances in panels, apart for states that a row has seen and has not seen."""
 
@@ -229,6 +254,34 @@ def iterate_balls(task: Iteration, panels: Floats, pairs: Integers, widths: Floa
 
 
 @kernel
+def iterate_intervals(task: Iteration, lowers: Floats, rooms: Floats, pairs: Integers) -> None:
+    """Run extended value iteration where every chance has a lower end and some room above it.
+
+    All chances start at their lower ends; what is missing to one fills the room of the best
+    state, then of the next.
+    """
+    n_panels, n_states, n_lanes = lowers.shape
+    lanes = np.empty((2, n_lanes))
+    missing = np.zeros((n_panels, n_lanes))
+    for panel in range(n_panels):
+        used = min(n_lanes, pairs.size - panel * n_lanes)
+        missing[panel, :used] = 1.0
+        for state in range(n_states):
+            for lane in range(used):
+                missing[panel, lane] -= lowers[panel, state, lane]
+    last = False
+    while not last:
+        rank(task.values, task.order)
+        task.expected[:] = task.values[task.order[0]]
+        for panel in range(n_panels):
+            for lane in range(n_lanes):
+                lanes[0, lane], lanes[1, lane] = 0.0, missing[panel, lane]
+            _move_and_expect(task, lowers[panel], rooms[panel], 1.0, lanes)
+            _hand_out(task, lanes, pairs[panel * n_lanes : (panel + 1) * n_lanes])
+        last = advance(task)
+
+
+@kernel
 def iterate_supports(
     task: Iteration, weights: NDArray[np.generic], entries: Entries, pairs: Integers, share: float
 ) -> None:
@@ -302,6 +355,14 @@ class DenseArrivals(Arrivals):
     def solve_balls(self, task: Iteration, widths: Floats) -> Plan:
         """Run extended value iteration inside L1 balls."""
         iterate_balls(task, self._panels, self._pairs, widths.reshape(-1))
+        return Plan.of(task)
+
+    def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
+        """Run extended value iteration inside intervals."""
+        lowers, rooms = find_intervals(
+            self._panels, self._pairs, slopes.reshape(-1), offsets.reshape(-1)
+        )
+        iterate_intervals(task, lowers, rooms, self._pairs)
         return Plan.of(task)
 
     def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:

@@ -1,12 +1,12 @@
-"""The value iterations: of one model, and of the best model inside confidence sets.
+"""The value iterations: one model, the best model inside L1 balls, the best inside intervals.
 
 A model is ``transitions`` (S, A, S), or sparse of shape (S * A, S), and ``rewards`` (S, A). Each
 row of transitions holds counts or chances and is divided by its own total. A row of zeros is a
 pair that nothing is known about: any law is plausible, so the best state is reached from there.
 
 `value_iteration` solves one model, `extended_value_iteration` the best one inside L1 balls
-around the rows, and `support_value_iteration` the best one inside time-uniform intervals. All
-three are the same iteration and differ only in the law that a pair may choose. The optimist's
+around the rows, and `interval_value_iteration` the best one inside an interval for every chance.
+All three are the same iteration and differ only in the law that a pair may choose. The optimist's
 law is found by moving chance in the order of the values (see ``dense`` and ``sparse``).
 
 They maximise the average reward unless they are given another objective. The transitions then have
@@ -127,6 +127,50 @@ def value_iteration(
     task = _task(shape, rewards, start, precision, max_sweeps, objective)
     model = _arranged(transitions, np.ones(shape, np.bool_))
     return model.solve_balls(task, np.zeros(shape))
+
+
+def interval_value_iteration(
+    transitions: Transitions | Arrivals,
+    rewards: ArrayLike,
+    slopes: ArrayLike,
+    offsets: ArrayLike,
+    precision: float,
+    *,
+    start: ArrayLike | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    objective: Objective = AVERAGE,
+) -> Plan:
+    """Find the best policy of the best model whose chances lie within intervals.
+
+    A chance estimated as ``p`` may be off by ``slope * sqrt(p (1 - p)) + offset`` and lies within
+    [0, 1]; the chances of a row sum to one. An optimist starts from the lower ends and fills up
+    the best state first, then the next.
+
+    Parameters
+    ----------
+    transitions, rewards, precision, start, max_sweeps, objective
+        As for `extended_value_iteration`.
+    slopes, offsets : array_like, shape (S, A)
+        They give the intervals of a pair; with an offset of 1 or more any law is plausible.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> counts = np.array([[[8, 2], [5, 5]], [[9, 1], [2, 8]]])
+    >>> rewards = np.array([[0.0, 0.1], [0.0, 1.0]])
+    >>> offsets = np.full((2, 2), 0.1)
+    >>> plan = interval_value_iteration(counts, rewards, np.zeros((2, 2)), offsets, 1e-6)
+    >>> round(plan.gain, 4)
+    0.8714
+    """
+    shape = sizes(transitions, objective)
+    task = _task(shape, rewards, start, precision, max_sweeps, objective)
+    slopes = _of_pairs(slopes, "slopes", shape, low=0.0)
+    offsets = _of_pairs(offsets, "offsets", shape, low=0.0)
+    return _arranged(transitions, offsets < 1.0).solve_intervals(task, slopes, offsets)
 
 
 def support_value_iteration(

@@ -126,6 +126,58 @@ def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats
         last = advance(task)
 
 
+@kernel
+def iterate_intervals(
+    task: Iteration, lowers: Lists, rooms: Floats, pairs: Integers, offsets: Floats
+) -> None:
+    """Run extended value iteration inside intervals; the twin of the dense one.
+
+    The entries of ``lowers`` are lower ends, ``rooms`` what fits above them. An arrival that was
+    never seen has the lower end 0 and its row's offset as room; the states are walked only until
+    every row is full, so few of these are ever met.
+    """
+    starts, rows, chances = lowers.starts, lowers.rows, lowers.chances
+    values, order = task.values, task.order
+    shares = np.empty(pairs.size)
+    left = np.empty(pairs.size)
+    room = offsets.copy()
+    missing = np.ones(pairs.size)
+    for k in range(rows.size):
+        missing[rows[k]] -= chances[k]
+    waiting = np.empty(pairs.size + 1, np.int64)
+    last = False
+    while not last:
+        rank(values, order)
+        shares[:] = 0.0
+        for state in range(values.size):
+            for k in range(starts[state], starts[state + 1]):
+                shares[rows[k]] += chances[k] * values[state]
+        n_waiting = 0
+        for row in range(pairs.size):
+            left[row] = missing[row]
+            waiting[n_waiting] = row
+            n_waiting += 1 if left[row] > 0.0 else 0
+        for i in range(values.size):
+            if n_waiting == 0:
+                break
+            state = order[i]
+            for k in range(starts[state], starts[state + 1]):
+                room[rows[k]] = rooms[k]
+            still = 0
+            for j in range(n_waiting):
+                row = waiting[j]
+                moved = min(room[row], left[row])
+                left[row] -= moved
+                shares[row] += moved * values[state]
+                waiting[still] = row
+                still += 1 if left[row] > 0.0 else 0
+            n_waiting = still
+            for k in range(starts[state], starts[state + 1]):
+                room[rows[k]] = offsets[rows[k]]
+        _hand_out(task, values[order[0]], shares, pairs)
+        last = advance(task)
+
+
 class RowEntries(NamedTuple):
     """Intervals of the chances that were seen, in the order of the lists, and of unseen ones."""
 
@@ -266,6 +318,18 @@ class SparseArrivals(Arrivals):
     def solve_balls(self, task: Iteration, widths: Floats) -> Plan:
         """Run extended value iteration inside L1 balls."""
         iterate_balls(task, self._lists, self._pairs, widths.reshape(-1))
+        return Plan.of(task)
+
+    def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
+        """Run extended value iteration inside intervals."""
+        starts, rows, chances = self._lists
+        slope = slopes.reshape(-1)[self._pairs]
+        offset = np.minimum(offsets.reshape(-1)[self._pairs], 1.0)
+        halves = slope[rows] * np.sqrt(np.maximum(chances * (1.0 - chances), 0.0)) + offset[rows]
+        lowers = np.maximum(chances - halves, 0.0)
+        rooms = np.minimum(chances + halves, 1.0) - lowers
+        lists = Lists(starts, rows, lowers)
+        iterate_intervals(task, lists, rooms, self._pairs, offset)
         return Plan.of(task)
 
     def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:

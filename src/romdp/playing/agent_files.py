@@ -17,7 +17,7 @@ def _kinds() -> dict[str, type]:
     import romdp
 
     names = (
-        *("Agent", "Optimism", "Posterior", "Doubling", "Hoeffding", "TimeUniform"),
+        *("Agent", "Optimism", "Posterior", "Doubling", "Hoeffding", "Bernstein", "TimeUniform"),
         *("Singletons", "Known", "Chain", "Spaced", "UntilSure", "UntilFound"),
         *("Spectral", "Homogeneity", "Overlap", "Likelihood"),
     )
