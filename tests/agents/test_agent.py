@@ -13,9 +13,11 @@ from romdp.agents.planners import Posterior
 from romdp.agents.stopping import Doubling
 from romdp.core.errors import InvalidInputError
 from romdp.data.partition import Partition
+from romdp.data.recorder import Recorder
 from romdp.data.trajectory import END
 from romdp.planning import Plan
 from romdp.worlds import random_romdp
+from romdp.worlds.simulator import Simulator
 
 WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)
 
@@ -421,3 +423,42 @@ def test_optimists_get_sparse_counts_while_little_was_seen():
         few = starts < 4000 if n_observations == 100 else np.zeros(len(starts), bool)
         assert sparse == few.tolist()
         sparse.clear()
+
+
+def live(monkeypatch, seconds, interrupted=False):
+    """Group by likelihood with slices of so many seconds; returns the arrays, and the searches."""
+    monkeypatch.setattr("romdp.agents.agent._MANY", 40)
+    monkeypatch.setattr("romdp.agents.agent._SLICE", seconds)
+    world, agent = random_romdp(3, 2, 60, seed=1), romdp.LCPSRL()
+    simulator = Simulator(world, 5)
+    state, under_way = agent.start(60, 2, seed=3), 0
+    for _ in range(1_000):
+        seen = simulator.observation
+        if state.must_think(seen):
+            state.think()
+        action = state.action(seen)
+        once = Recorder(60, 2)
+        simulator.run(np.full(60, action), once, 1)
+        state.learn(seen, action, once.reward_sums[seen * 2 + action], simulator.observation)
+        if state._search is not None:
+            under_way += 1
+            if interrupted:
+                state = AgentState.from_arrays(agent, 60, 2, 3, state.arrays())
+                assert state._search is None
+                assert state.found is not None
+    return state.arrays(), under_way
+
+
+def test_where_observations_are_many_groups_come_later_however_fast_the_machine(monkeypatch):
+    """The search goes on between steps, or when its result is due, or before a checkpoint."""
+    (at_last, waited), (in_slices, some), (read, interruptions) = (
+        live(monkeypatch, 0.0),
+        live(monkeypatch, 1e-9),
+        live(monkeypatch, 0.0, interrupted=True),
+    )
+    assert waited > 100
+    assert interruptions > 5
+    assert some > 0
+    assert np.unique(at_last["labels"]).size == 3
+    for name, array in at_last.items():
+        assert array.tobytes() == in_slices[name].tobytes() == read[name].tobytes(), name

@@ -8,6 +8,8 @@ rule). It thinks at the start of an epoch and then follows a fixed table observa
 """
 
 import logging
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
@@ -17,9 +19,15 @@ from numpy.typing import NDArray
 
 from romdp.agents.planners import THIN, Optimism, Planner, Posterior, goal_of
 from romdp.agents.stopping import Doubling, Stopping, spare_of
-from romdp.clustering.clusterer import Clusterer, Evidence, Singletons, has_states_alone
+from romdp.clustering.clusterer import (
+    Clusterer,
+    Evidence,
+    Singletons,
+    Slices,
+    has_states_alone,
+)
 from romdp.core.errors import InvalidInputError
-from romdp.core.formats import Format, exact, index, part, real, whole
+from romdp.core.formats import Format, exact, index, optional, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import choice, whole_number
 from romdp.data.budget import Budget
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
 _PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
 
 _MOST_STEPS = 2**62  # so that sums of steps do not overflow
-_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps")
+_COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "found_at")
 _FORMAT = Format(
     "agent",
     labels=index("observations", of="observations", none=True),
@@ -52,9 +60,13 @@ _FORMAT = Format(
     converged=exact(np.bool_),
     gain=exact(np.float64),
     staged=index("* *", of="actions"),
+    found=optional(index("observations", of="observations", none=True)),
 )
 
 _FIRST_LOOK = 2_000  # steps after which rewards should have differed
+_MANY = 2_000  # observations met from which on grouping would take longer than a loop can wait;
+_LATER = 16  # its result is then waited for for this part of the steps so far, and meanwhile
+_SLICE = 0.005  # seconds of each step go into it
 _logger = logging.getLogger("romdp")
 _UNSTAGED = np.empty((0, 0), np.int64)
 
@@ -177,6 +189,9 @@ class AgentState:
         self.staged = _UNSTAGED
         self._next_look = _FIRST_LOOK
         self._anew = False  # whether all was counted again since it thought last
+        self._search: Slices[Partition] | None = None  # for groups, under way in slices
+        self.found: NDArray[np.int64] | None = None  # what it found, to be used from this step on:
+        self.found_at = 0
         self._table: NDArray[np.int64] | None = np.zeros(n_observations, np.int64)
         self._values: NDArray[np.float64] | None = np.zeros(n_observations)
         self._blind: int | None = None
@@ -254,7 +269,7 @@ class AgentState:
             last_step=self.last_start + 1 if self.epoch > 1 else 0,
             n_met=recorder.n_met,
         )
-        partition = agent.clusterer.regroup(evidence, self.partition, self._rng(_CLUSTERER))
+        partition = self._regroup(evidence)
         plan, visits, spare = _NOTHING, np.zeros((0, recorder.n_actions), np.int64), 0
         if partition.n_clusters > 0:
             counts = self._count(partition)
@@ -282,6 +297,39 @@ class AgentState:
         )
         if self._watches:
             recorder.watch_triples(partition.labels, self._policy)
+
+    def _regroup(self, evidence: Evidence) -> Partition:
+        """Ask the clusterer; where observations are many its answer comes some steps later.
+
+        Which steps these are does not depend on how fast the machine is.
+        """
+        if self._search is not None or self.found is not None:
+            if self.step < self.found_at:
+                return self.partition
+            self._go_on()
+            assert self.found is not None
+            partition, self.found = Partition(self.found), None
+            return partition
+        clusterer, rng = self.agent.clusterer, self._rng(_CLUSTERER)
+        in_slices = getattr(clusterer, "in_slices", None)
+        if min(self.step, self.recorder.n_met) < _MANY or in_slices is None:
+            return clusterer.regroup(evidence, self.partition, rng)
+        search: Slices[Partition] = in_slices(evidence, self.partition, rng)
+        try:
+            next(search)
+        except StopIteration as answer:  # at once
+            return answer.value  # type: ignore[no-any-return]
+        self._search, self.found_at = search, self.step + self.step // _LATER
+        return self.partition
+
+    def _go_on(self, seconds: float = math.inf) -> None:
+        """Go on with the search for groups, if one is under way, for so long."""
+        until = time.perf_counter() + seconds
+        while self._search is not None and time.perf_counter() < until:
+            try:
+                next(self._search)
+            except StopIteration as answer:
+                self._search, self.found = None, answer.value.labels
 
     def _count(self, partition: Partition) -> Counts:
         """Return the counts of the groups, by the rule of the agent."""
@@ -468,6 +516,8 @@ class AgentState:
         self.recorder.record(observation, action, reward, following)
         self.budget.spend(observation, action)
         self.step += 1
+        if self._search is not None:
+            self._go_on(_SLICE)
 
     def idle(self) -> None:
         """Begin an epoch in which nothing has a group yet, and nobody knows what is seen."""
@@ -487,6 +537,7 @@ class AgentState:
         self.recorder = Recorder(n, n_actions)
         self.partition = Partition.unseen(n)
         self._anew = True
+        self._search = self.found = None
         self.gain = np.nan
         self._spell_out(np.zeros(n, np.int64), np.zeros(n))
         self.budget = Budget.none(n)
@@ -495,6 +546,7 @@ class AgentState:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that a checkpoint must hold; later steps do not change it."""
+        self._go_on()
         return _FORMAT.pack(self)[0]
 
     @classmethod
@@ -520,6 +572,8 @@ class AgentState:
                 found["last_start"] <= found["epoch_start"] <= found["step"]
                 and min(1, found["step"]) <= found["epoch"] <= found["step"] + 1
             ),
+            "groups are found that are not numbered by first appearance": found["found"] is not None
+            and np.any(Partition(found["found"]).labels != found["found"]),
             "more visits are counted than steps were taken": recorder.visits.sum() > found["step"],
             "the staged policy is not one of the groups": found["staged"].size
             and found["staged"].shape[1] != partition.n_clusters,
@@ -533,7 +587,7 @@ class AgentState:
         if begun:
             state.budget = Budget(partition.labels, table, **found["budget"])
             state.budget.eager = agent.stopping.eager
-        for name in (*_COUNTERS, "converged", "gain", "staged"):
+        for name in (*_COUNTERS, "converged", "gain", "staged", "found"):
             setattr(state, name, found[name])
         return state
 

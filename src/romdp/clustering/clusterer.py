@@ -1,8 +1,9 @@
 """What a clusterer is, those that need no learning, and ways to combine clusterers."""
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,32 @@ _BLIND_VISITS, _BLIND_SHARE = 50, 0.25  # visits without a group: at least, for 
 _LITTLE_SEEN = 6  # steps for each observation: before, a clusterer may be asked more often
 _MOST = 0.5  # of the pairs must be certain before observations are taken for states
 _AT_LEAST = 512  # observations up to which `Singletons` does not ask how many were met
+
+
+_T = TypeVar("_T")
+Slices: TypeAlias = Generator[None, None, _T]
+"""Work that is done slice by slice, each at most some ten milliseconds, and then returns."""
+
+
+def finish(work: Slices[_T]) -> _T:
+    """Do all that is left of some work, and return its result.
+
+    Examples
+    --------
+    >>> def add(numbers):
+    ...     total = 0
+    ...     for number in numbers:
+    ...         yield
+    ...         total += number
+    ...     return total
+    >>> finish(add([1, 2, 3]))
+    6
+    """
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -242,6 +269,12 @@ class Spaced:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Ask the clusterer if it is due."""
+        return finish(self.in_slices(evidence, previous, rng))
+
+    def in_slices(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Slices[Partition]:
+        """Do the same in slices if the clusterer can; only the first one reads the evidence."""
         due = self.is_due(evidence)
         if self.or_states and evidence.n_met is not None:
             are_states = previous.n_clusters > 0 and has_states_alone(previous)
@@ -252,7 +285,11 @@ class Spaced:
                 return Singletons(met_only=True).regroup(evidence, previous, rng)
         if not (due or _is_blind(evidence, previous)):
             return previous
-        return self.clusterer.regroup(evidence, previous, rng)
+        in_slices = getattr(self.clusterer, "in_slices", None)
+        if in_slices is None:
+            return self.clusterer.regroup(evidence, previous, rng)
+        found: Partition = yield from in_slices(evidence, previous, rng)
+        return found
 
     def is_due(self, evidence: Evidence) -> bool:
         """Whether a power of ``growth`` lies between the start of the last epoch and now."""

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from romdp.clustering.clusterer import Evidence
+from romdp.clustering.clusterer import Evidence, Slices, finish
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
 from romdp.clustering.likelihood.search import MOST_GROUPS, ROUNDS, Grouping, Search
@@ -143,10 +143,17 @@ class Likelihood:
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
         """Group the observations as `fit` does, starting from the grouping so far."""
+        return finish(self.in_slices(evidence, previous, rng))
+
+    def in_slices(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Slices[Partition]:
+        """Do what `regroup` does a little at a time; only the first slice reads the evidence."""
         counts = evidence.counts
         if len(counts.met()) == 0:
             return Partition.unseen(counts.n_observations)
-        return self._search(counts, rng, previous).partition(counts.n_observations)
+        found = yield from self._search(counts, rng, previous)
+        return found.partition(counts.n_observations)
 
     def fit(
         self, counts: Counts, rng: np.random.Generator, start: Partition | None = None
@@ -168,11 +175,11 @@ class Likelihood:
             raise InvalidInputError(
                 "the counts are empty: no observation was seen, so none can be grouped"
             )
-        return self._search(counts, rng, start).report(counts)
+        return finish(self._search(counts, rng, start)).report(counts)
 
     def _search(
         self, counts: Counts, rng: np.random.Generator, start: Partition | None
-    ) -> "_Found":
+    ) -> "Slices[_Found]":
         """Search among the observations that were met, and the end of an episode if there is one.
 
         What was never met costs nothing. The end may be like some observations.
@@ -197,52 +204,59 @@ class Likelihood:
             quick=len(np.unique(groups)) < len(groups),
         )
         if self.reward_law is None and search.law.name == "gaussian" and not search.quick:
-            search = self._without_luck(search)
-        best = self._improve(search, known) if search.quick else self._begin(search, start is None)
+            search = yield from self._without_luck(search)
+        if search.quick:
+            best = yield from self._improve(search, known)
+        else:
+            best = yield from self._begin(search, start is None)
         return _Found(search, best, met, has_end)
 
-    def _without_luck(self, search: Search) -> Search:
+    def _without_luck(self, search: Search) -> Slices[Search]:
         """Leave rewards out if groups without them predict held-out transitions better.
 
         Rewards of many values are read as Gaussian. Where some are far larger than all others, that
         makes states of who was lucky.
         """
         kept, held = search.links.part(_HELD_OUT, search.rng)
-        first = self._begin(known := search.replace(kept, search.law))
+        known = search.replace(kept, search.law)
+        first = yield from self._begin(known)
         blind = search.replace(kept, search.law.left_out())
-        second = blind.polish(blind.climb(blind.warm(first.labels)))
+        second = yield from blind.warm(first.labels)
+        second = yield from blind.polish((yield from blind.climb(second)))
         better = blind.predict(second, held) - known.predict(first, held)
         gain, n = held.out_count @ better, max(int(held.out_count.sum()), 1)
         error = math.sqrt(max(float(held.out_count @ better**2 - gain**2 / n), 0.0))
         return search.replace(search.links, blind.law) if gain > 2.0 * error else search
 
-    def _begin(self, search: Search, for_good: bool = True) -> Grouping:
+    def _begin(self, search: Search, for_good: bool = True) -> Slices[Grouping]:
         """Find groups where none are known; an agent that will ask again gets them sooner."""
         sizes = [_FEW, _MANY]
         if self.n_states is not None:
             sizes = [self.n_states, max(_FEWEST, 3 * self.n_states)]
-        best = self._or_alone(search, self._spectral_starts(search, sizes))
-        best = self._annealed_starts(search, best)
-        return self._choose_by_evidence(search, best, for_good=for_good)
+        best = yield from self._spectral_starts(search, sizes)
+        best = yield from self._or_alone(search, best)
+        best = yield from self._annealed_starts(search, best)
+        return (yield from self._choose_by_evidence(search, best, for_good=for_good))
 
-    def _improve(self, search: Search, known: NDArray[np.int64]) -> Grouping:
+    def _improve(self, search: Search, known: NDArray[np.int64]) -> Slices[Grouping]:
         """Improve the grouping so far, and compare it with what a search from the beginning finds.
 
         Where groups are many there is only time for a few rounds from the grouping so far and from
         a group for each of up to 600 observations, unless one single group is better than what
         comes out.
         """
-        kept = search.climb(search.warm(known))
+        kept = yield from search.climb((yield from search.warm(known)))
         rounds = _FEW_ROUNDS if search.is_short(kept) else ROUNDS
-        best = self._or_alone(search, search.polish(kept, rounds), rounds)
+        best = yield from search.polish(kept, rounds)
+        best = yield from self._or_alone(search, best, rounds)
         if not search.is_short(best):
             size = max(_FEWEST, 3 * best.n_groups)
-            best = _better(best, self._spectral_starts(search, [size]))
+            best = _better(best, (yield from self._spectral_starts(search, [size])))
         elif self.n_states is None and search.one_group().score > best.score:
-            best = self._spectral_starts(search, [_MANY])
-        return self._choose_by_evidence(search, best, kept)
+            best = yield from self._spectral_starts(search, [_MANY])
+        return (yield from self._choose_by_evidence(search, best, kept))
 
-    def _spectral_starts(self, search: Search, sizes: list[int]) -> Grouping:
+    def _spectral_starts(self, search: Search, sizes: list[int]) -> Slices[Grouping]:
         """Start from spectral groups; while most of them survive, from twice as many.
 
         Once two starts end with about the same number of groups, no larger ones are tried.
@@ -254,15 +268,17 @@ class Likelihood:
         if len(core) < len(search.seen):
             inner = search.restrict(core)
             labels = np.full(search.links.n_observations, -1)
-            labels[core] = self._spectral_starts(inner, sizes).labels
-            return search.polish(search.climb(search.warm(labels)))
+            labels[core] = (yield from self._spectral_starts(inner, sizes)).labels
+            joined = yield from search.climb((yield from search.warm(labels)))
+            return (yield from search.polish(joined))
         largest = min(MOST_GROUPS, len(search.seen))
         best = search.one_group() if self.n_states is None else None
         waiting = [min(size, largest) for size in sizes]
         last = 0
         while waiting:
             n_groups = waiting.pop(0)
-            found = search.polish(search.climb(search.spectral(n_groups), _FEW_SWEEPS))
+            found = yield from search.spectral(n_groups)
+            found = yield from search.polish((yield from search.climb(found, _FEW_SWEEPS)))
             best = found if best is None else _better(best, found)
             many = 2 * found.n_groups >= n_groups and best.n_groups > 1
             settled = abs(found.n_groups - last) <= _SETTLED * last
@@ -272,7 +288,7 @@ class Likelihood:
         assert best is not None
         return best
 
-    def _or_alone(self, search: Search, best: Grouping, rounds: int = ROUNDS) -> Grouping:
+    def _or_alone(self, search: Search, best: Grouping, rounds: int = ROUNDS) -> Slices[Grouping]:
         """Merge from a group for each observation, too, if there are few enough.
 
         Groups that mix states can be a trap: seen from there, no single split is worth its price.
@@ -281,11 +297,11 @@ class Likelihood:
         """
         if self.n_states is not None or len(search.seen) > _MOST_ALONE:
             return best
-        alone = search.warm(np.arange(search.links.n_observations))
+        alone = yield from search.warm(np.arange(search.links.n_observations))
         certain = alone.rule.alpha * alone.n_groups < _CERTAIN
         if rounds == ROUNDS and not (certain and alone.score > best.score):
             return best
-        return _better(best, search.polish(alone, rounds))
+        return _better(best, (yield from search.polish(alone, rounds)))
 
     def _choose_by_evidence(
         self,
@@ -294,7 +310,7 @@ class Likelihood:
         kept: Grouping | None = None,
         *,
         for_good: bool = False,
-    ) -> Grouping:
+    ) -> Slices[Grouping]:
         """Where visits are few, compare with slowly cooled starts, and with the last grouping.
 
         The spectrum of few counts is noise; cooling finds groups long before the spectrum shows
@@ -309,14 +325,17 @@ class Likelihood:
         little = search.n_steps < _LITTLE_SEEN * n_seen
         borne_out = kept is not None and 1 < kept.n_groups <= best.n_groups
         if borne_out or self.n_states is not None:  # the number of groups is not in doubt
-            return _better(best, search.polish(search.temper(best.n_groups)[0])) if little else best
+            if not little:
+                return best
+            cooled, _ = yield from search.temper(best.n_groups)
+            return _better(best, (yield from search.polish(cooled)))
         slowness = _SLOWNESS if for_good and little and n_seen <= _FEW_FOR_SLOWNESS else 1
         found = [best] if kept is None else [best, kept]
-        return self._best_number(search, found, slowness, exactly=for_good)
+        return (yield from self._best_number(search, found, slowness, exactly=for_good))
 
     def _best_number(
         self, search: Search, found: list[Grouping], slowness: int = 1, *, exactly: bool
-    ) -> Grouping:
+    ) -> Slices[Grouping]:
         """Choose the number of groups by its evidence, then the best placing in that many groups.
 
         Numbers are tried upwards in wide steps until the evidence falls; ``exactly`` also tries
@@ -329,9 +348,9 @@ class Likelihood:
             least[size] = max(least.get(size, -math.inf), grouping.score)
         measured = set[int]()
 
-        def evidence(size: int) -> float:
+        def evidence(size: int) -> Slices[float]:
             if size not in measured:
-                grouping, value = search.temper(size, slowness)
+                grouping, value = yield from search.temper(size, slowness)
                 found.append(grouping)
                 measured.add(size)
                 least[size] = max(least.get(size, -math.inf), value, grouping.score)
@@ -343,15 +362,17 @@ class Likelihood:
         )  # placings show too few groups, not too many
         rungs = sorted({min(size, most) for size in _RUNGS if size >= fewest})
         for lower, upper in pairwise(rungs):
-            if evidence(upper) < evidence(lower):
+            if (yield from evidence(upper)) < (yield from evidence(lower)):
                 break
         size = max(least, key=lambda n_groups: least[n_groups])
         for step in (-1, 1) if exactly else ():
-            while 1 < size + step <= most and evidence(size + step) > evidence(size):
+            while 1 < size + step <= most:
+                if (yield from evidence(size + step)) <= (yield from evidence(size)):
+                    break
                 size += step
         return max((g for g in found if g.n_groups == size), key=lambda g: g.score)
 
-    def _annealed_starts(self, search: Search, best: Grouping) -> Grouping:
+    def _annealed_starts(self, search: Search, best: Grouping) -> Slices[Grouping]:
         """Try annealed starts, in turn from the best and at random: climbs may end too low.
 
         The fewer observations and groups there are, the more starts are worth their time.
@@ -363,8 +384,8 @@ class Likelihood:
             if not known:  # that may be one too many or too few
                 size = min(max(2, size + number % 3 - 1), len(search.seen))
             start = best if number % 2 == 0 and size == best.n_groups else search.random(size)
-            found = _better(found, search.anneal(start))
-        return found if found is best else _better(found, search.polish(found))
+            found = _better(found, (yield from search.anneal(start)))
+        return found if found is best else _better(found, (yield from search.polish(found)))
 
 
 @dataclass(frozen=True)

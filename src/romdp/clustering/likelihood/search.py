@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.clustering.clusterer import Slices
 from romdp.clustering.likelihood.blockmodel import (
     Blocks,
     Rule,
@@ -47,7 +48,7 @@ MOST_GROUPS = 1024
 LARGE = 64
 """A grouping with more groups than this is improved where it changed, not searched for again."""
 _MUCH = 100_000  # and so is one with so many groups times observations
-_DRAWS = 10**6  # numbers that are drawn at once while a grouping cools
+_SLICE = 4 * 10**6  # transitions times groups that are looked at in a slice: some milliseconds
 _RISE = 1e-6  # smaller rises are rounding
 
 
@@ -86,6 +87,8 @@ class Grouping:
 
 class Search:
     """The data in the form that the search needs, and its steps, which return new `Grouping`s.
+
+    Steps that take long do so in slices (see `finish`), so that who cannot wait need not.
 
     Parameters
     ----------
@@ -160,7 +163,7 @@ class Search:
     def _note(self, n_groups: int, score: float) -> None:
         self.curve[n_groups] = max(self.curve.get(n_groups, -np.inf), score)
 
-    def climb(self, start: Grouping, most_sweeps: int = _MOST_SWEEPS) -> Grouping:
+    def climb(self, start: Grouping, most_sweeps: int = _MOST_SWEEPS) -> Slices[Grouping]:
         """Sweep until nothing moves.
 
         At first only those observations are visited that moved last time or whose group was not
@@ -175,7 +178,11 @@ class Search:
             order = self.rng.permutation(visited)
             if laws is None:
                 laws = self._estimate(rule, blocks, order)
-            if not sweep(self.links, self.law.parts, rule, blocks, laws, order, lead):
+            moved = 0
+            for part in self._parts(order, blocks.size.size):
+                yield
+                moved += sweep(self.links, self.law.parts, rule, blocks, laws, part, lead)
+            if not moved:
                 done = everywhere if self.is_short(start) else len(visited) == len(self.seen)
                 if done or most_sweeps < _MOST_SWEEPS:
                     break
@@ -184,6 +191,11 @@ class Search:
         found = replace(self._scored(blocks, rule), lead=lead)
         self._note(found.n_groups, found.score)
         return found
+
+    def _parts(self, order: NDArray[np.int64], n_groups: int) -> list[NDArray[np.int64]]:
+        """Cut the order of a sweep into parts of about as much work as a slice should hold."""
+        slices = np.cumsum(self.degree[order]) * n_groups // _SLICE
+        return np.split(order, np.flatnonzero(np.diff(slices)) + 1)
 
     def is_short(self, grouping: Grouping) -> bool:
         """Whether there is no time to search for a grouping of this size again."""
@@ -198,15 +210,17 @@ class Search:
 
     def _cool(
         self, start: Grouping, temperatures: NDArray[np.float64]
-    ) -> tuple[Grouping, NDArray[np.float64]]:
+    ) -> Slices[tuple[Grouping, NDArray[np.float64]]]:
         """Draw the group of each observation in turn, in one sweep per temperature.
 
         The blocks change in place. Returns the grouping, and the scores after all sweeps.
         """
         blocks, at = start.blocks, place_of(start.rule)
         scores = np.empty(len(temperatures))
-        at_once = max(1, _DRAWS // max(1, len(self.seen)))
+        each = int(self.degree.sum()) + len(self.seen)  # work of a sweep, for each group
+        at_once = max(1, _SLICE // max(1, each * blocks.size.size))
         for first in range(0, len(temperatures), at_once):
+            yield
             few = slice(first, first + at_once)
             orders = np.empty((len(temperatures[few]), len(self.seen)), np.int64)
             draws = np.empty(orders.shape)
@@ -227,12 +241,15 @@ class Search:
         rule = rule_at(self.rules, *at)
         return Grouping(blocks, rule, float(scores[-1]), np.zeros(len(blocks.labels))), scores
 
-    def anneal(self, start: Grouping, temperatures: NDArray[np.float64] = QUICKLY) -> Grouping:
+    def anneal(
+        self, start: Grouping, temperatures: NDArray[np.float64] = QUICKLY
+    ) -> Slices[Grouping]:
         """Sweep at falling temperatures, then climb: a way out of a local optimum."""
-        cooled, _ = self._cool(replace(start, blocks=copy_blocks(start.blocks)), temperatures)
-        return self.climb(cooled)
+        copied = replace(start, blocks=copy_blocks(start.blocks))
+        cooled, _ = yield from self._cool(copied, temperatures)
+        return (yield from self.climb(cooled))
 
-    def temper(self, n_groups: int, slowness: int = 1) -> tuple[Grouping, float]:
+    def temper(self, n_groups: int, slowness: int = 1) -> Slices[tuple[Grouping, float]]:
         """Cool from infinite heat, which also measures the evidence for ``n_groups`` groups.
 
         The evidence is the log probability of the data with that many groups, summed over all
@@ -249,12 +266,13 @@ class Search:
         warm = np.linspace(_FORMING, 1.0, _WARM * slowness)
         inverse = np.concatenate([hot, warm])
         start = self.random(n_groups)
-        cooled, scores = self._cool(start, 1.0 / inverse)
+        cooled, scores = yield from self._cool(start, 1.0 / inverse)
         evidence = _log_placings(len(self.seen), start.n_groups)
         evidence += np.trapezoid([start.score, *scores], [0.0, *inverse])
-        return self.anneal(cooled, np.geomspace(1.0, 0.6, _COLD * slowness)), float(evidence)
+        coldest = yield from self.anneal(cooled, np.geomspace(1.0, 0.6, _COLD * slowness))
+        return coldest, float(evidence)
 
-    def complete(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
+    def complete(self, labels: NDArray[np.int64], n_groups: int) -> Slices[Grouping]:
         """Place every seen observation that has no group yet, the most frequent first."""
         current = self.grouping(labels, n_groups)
         missing = self.seen[labels[self.seen] < 0]
@@ -262,7 +280,9 @@ class Search:
             return current
         order = missing[np.argsort(-self.degree[missing], kind="stable")]
         laws, lead = self._estimate(current.rule, current.blocks, order), np.empty(len(labels))
-        sweep(self.links, self.law.parts, current.rule, current.blocks, laws, order, lead)
+        for part in self._parts(order, current.n_groups):
+            yield
+            sweep(self.links, self.law.parts, current.rule, current.blocks, laws, part, lead)
         return self._scored(current.blocks, current.rule)
 
     def margins(self, grouping: Grouping, has_end: bool = False) -> NDArray[np.float64]:
@@ -294,10 +314,11 @@ class Search:
         value: NDArray[np.float64] = np.log(both / left * shown[links.out_target] / of_group)
         return np.where((s >= 0) & (t >= 0), value, 0.0)
 
-    def merge(self, start: Grouping) -> Grouping:
+    def merge(self, start: Grouping) -> Slices[Grouping]:
         """Merge and sweep in turn, down to the best number of groups or to the given one."""
         current = start
         while True:
+            yield
             merges = merge_greedily(
                 current.rule,
                 current.blocks,
@@ -320,11 +341,11 @@ class Search:
             united = np.isin(current.labels, [*merges.first[:done], *merges.second[:done]])
             merged = self.grouping(labels, n_groups)
             lead = np.where(united, 0.0, current.lead)
-            current = self.climb(replace(merged, lead=lead), _FEW_SWEEPS)
+            current = yield from self.climb(replace(merged, lead=lead), _FEW_SWEEPS)
             if done == wanted and self.is_short(current):
                 return current
 
-    def split(self, start: Grouping, tried: Grouping | None = None) -> Grouping:
+    def split(self, start: Grouping, tried: Grouping | None = None) -> Slices[Grouping]:
         """Split every group whose split raises the score.
 
         Where groups are many, those that are as they were when splits were last ``tried``, and
@@ -340,6 +361,7 @@ class Search:
         for group in groups:
             if blocks.size.size > MOST_GROUPS:
                 break
+            yield
             rise = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
             if rise > _RISE:
                 cut.append(group)
@@ -358,52 +380,55 @@ class Search:
         """
         return best_rule(self.rules, larger, start.rule)[0]
 
-    def grow(self, start: Grouping) -> Grouping:
+    def grow(self, start: Grouping) -> Slices[Grouping]:
         """Split the one group whose split raises the score most, or lowers it least."""
         rises = np.full(start.n_groups, -np.inf)
         best = add_slot(start.blocks)
         rule = self._rule_of_one_more(start, best)
         fewer = all_fewer(rule, best, start.n_groups + 1)
         for group in range(start.n_groups):
+            yield
             blocks = add_slot(start.blocks)
             rises[group] = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
             if rises[group] > rises[:group].max(initial=-np.inf):
                 best = blocks
         return start if np.isneginf(rises).all() else self._scored(best, rule)
 
-    def polish(self, start: Grouping, most_rounds: int = ROUNDS) -> Grouping:
+    def polish(self, start: Grouping, most_rounds: int = ROUNDS) -> Slices[Grouping]:
         """Merge, climb and split until the score no longer rises, or so many times."""
-        merged = self.merge(start)
+        merged = yield from self.merge(start)
         many = merged.n_groups > LARGE or self.is_short(merged)
-        best = start if many and merged is start else self.climb(merged)
+        best = start if many and merged is start else (yield from self.climb(merged))
         if self.n_states is not None:
             while best.n_groups < self.n_states:
-                more = self.grow(best)
+                more = yield from self.grow(best)
                 if more.n_groups == best.n_groups:
                     break  # nothing can be cut: every observation is a group
-                best = self.climb(more)
+                best = yield from self.climb(more)
         tried = None
         for _ in range(most_rounds):
-            more = self.split(best, tried)
+            more = yield from self.split(best, tried)
             if more.n_groups == best.n_groups:
                 break
             tried = best
-            found = self.climb(self.merge(self.climb(more, _FEW_SWEEPS if many else _MOST_SWEEPS)))
+            more = yield from self.climb(more, _FEW_SWEEPS if many else _MOST_SWEEPS)
+            found = yield from self.climb((yield from self.merge(more)))
             if found.score <= best.score + _RISE:
                 break
             best = found
         return best
 
-    def spectral(self, n_groups: int) -> Grouping:
+    def spectral(self, n_groups: int) -> Slices[Grouping]:
         """Group by k-means on the spectral embedding; rare observations are placed by score."""
         core = self.seen[np.argsort(-self.degree[self.seen], kind="stable")][:_EMBEDDED]
         points = embed(self.links, core, min(n_groups, _MOST_DIMENSIONS), self.rng)
         weights = self.degree[core].astype(np.float64)
+        yield
         found = k_means(points, weights, n_groups, self.rng, restarts=2)
         groups, compact = np.unique(found, return_inverse=True)
         labels = np.full(self.links.n_observations, -1)
         labels[core] = compact
-        return self.complete(labels, len(groups))
+        return (yield from self.complete(labels, len(groups)))
 
     def random(self, n_groups: int) -> Grouping:
         """Deal the observations to groups at random."""
@@ -411,14 +436,14 @@ class Search:
         labels[self.seen] = self.rng.permutation(np.arange(len(self.seen)) % n_groups)
         return self.grouping(labels, min(n_groups, len(self.seen)))
 
-    def warm(self, labels: NDArray[np.int64]) -> Grouping:
+    def warm(self, labels: NDArray[np.int64]) -> Slices[Grouping]:
         """Start from another grouping of the same observations."""
         seen = np.zeros(len(labels), np.bool_)
         seen[self.seen] = True
         groups, compact = np.unique(labels[seen & (labels >= 0)], return_inverse=True)
         start = np.full(len(labels), -1)
         start[seen & (labels >= 0)] = compact
-        return self.complete(start, len(groups))
+        return (yield from self.complete(start, len(groups)))
 
 
 def _touched(blocks: Blocks, before: Blocks) -> NDArray[np.int64]:
