@@ -158,6 +158,14 @@ def no_false_merge(seed: int) -> float:
     return float(all(grouping.refines(truth) for _, grouping in run.groupings))
 
 
+def two_phases_found(seed: int) -> float:
+    """Whether the spectral step finds the hidden states of a deterministic world."""
+    world = romdp.worlds.deterministic_romdp(5, 3, 20, seed=seed)
+    agent = romdp.TwoPhase(romdp.Hoeffding(0.1), grouping="spectral")
+    run = romdp.play(agent, world, steps=100_000, seed=seed)
+    return float(run.partition == romdp.Partition(world.labels))
+
+
 def sets_hold(seed: int) -> float:
     """Whether the truth lies inside the time-uniform sets after each of 3,000 steps."""
     world = romdp.worlds.random_romdp(5, 4, 5, seed=seed)

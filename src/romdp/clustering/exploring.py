@@ -85,6 +85,11 @@ class UntilFound:
     Markov chain given the actions, triples are drawn from the pair counts: what came before an
     observation is independent of what comes after it.
 
+    Each previous action has its triples, and what they show is put together. The law of what came
+    before a hidden state mixes the transition matrices of all actions. Each may have full rank, as
+    the paper assumes (``asm:expansive``), and their mixture not: then V_1 has too low a rank, and
+    no number of triples shows the states. Given the previous action there is one matrix.
+
     Parameters
     ----------
     clusterer
@@ -121,9 +126,10 @@ class UntilFound:
             return previous
         counts = evidence.counts
         met = counts.visits.sum(axis=1) > 0
-        start = Partition(np.where(met, np.arange(len(met)), -1))
-        seen = replace(evidence, triples=triples_of_pairs(counts, rng))
-        found = self.clusterer.regroup(seen, start, rng)
+        found = Partition(np.where(met, np.arange(len(met)), -1))
+        for before in range(counts.n_actions):
+            seen = replace(evidence, triples=triples_of_pairs(counts, before, rng))
+            found = self.clusterer.regroup(seen, found, rng)
         return found if self._is_complete(found, evidence) else nothing
 
     def _is_complete(self, found: Partition, evidence: Evidence) -> bool:
@@ -137,30 +143,33 @@ class UntilFound:
 
 
 def _share_met_once(counts: Counts) -> float:
-    """Return the chance that the next observation is a new one, by Good and Turing."""
-    met_once = np.count_nonzero(counts.visits.sum(axis=1) == 1)
+    """Return the chance that the next observation is a new one, by Good and Turing.
+
+    One is counted for what is still to come, or two visits to one observation would be enough.
+    """
+    met_once = 1 + np.count_nonzero(counts.visits.sum(axis=1) == 1)
     return float(met_once / max(counts.n_steps, 1))
 
 
-def triples_of_pairs(counts: Counts, rng: np.random.Generator) -> Triples:
+def triples_of_pairs(counts: Counts, before: int, rng: np.random.Generator) -> Triples:
     """Draw triples whose pairs are those that were counted.
 
-    Each step from y keeps where it led, and is given a predecessor drawn from those of y.
+    Each step from y keeps where it led, and is given one of those that led to y by the action
+    ``before``.
     """
     entries = counts.matrix().tocoo()
     pairs, following = (np.repeat(side, entries.data) for side in entries.coords)
     middle, action = np.divmod(pairs, counts.n_actions)
-    before = np.full(len(middle), -1, np.int64)
-    arrivals = middle[np.argsort(following, kind="stable")]  # predecessors, by where they led
-    bounds = np.searchsorted(np.sort(following), np.arange(counts.n_observations + 1))
+    previous = np.full(len(middle), -1, np.int64)
+    leads = action == before
     for y in range(counts.n_observations):
-        here = np.flatnonzero(middle == y)
-        own = arrivals[bounds[y] : bounds[y + 1]]
+        own = middle[leads & (following == y)]
         if len(own):
-            before[here] = rng.choice(own, len(here))
-    known = before >= 0
+            here = middle == y
+            previous[here] = rng.choice(own, int(here.sum()))
+    known = previous >= 0
     return Triples(
-        before[known],
+        previous[known],
         middle[known],
         action[known],
         following[known],
