@@ -4,6 +4,7 @@ import pytest
 from romdp.clustering.clusterer import Evidence
 from romdp.clustering.spectral import Spectral
 from romdp.clustering.spectral.factors import settle
+from romdp.clustering.spectral.moments import certain_rank
 from romdp.clustering.spectral.population import exact_views
 from romdp.clustering.spectral.report import Refusal
 from romdp.core.errors import InvalidInputError, UnknownNameError
@@ -158,6 +159,37 @@ def test_the_rank_is_certified_before_anything_is_decomposed():
         ranks.append(report.rank)
     assert ranks[0] == 0
     assert ranks[-1] == 4
+
+
+def test_the_rank_is_certain_once_no_singular_value_lies_near_the_noise():
+    world = random_romdp(4, 2, 12, seed=0)
+    found = []
+    for steps in (300, 3000, 100_000):
+        counts = Counts.from_trajectory(simulate(world, "uniform", steps, seed=0))
+        found.append(certain_rank(counts.matrix(), _rng()))
+    assert [rank.rank for rank in found] == [0, 0, 4]
+    values, threshold = found[-1].singular_values, found[-1].threshold
+    assert values[0] == pytest.approx(1.0, abs=0.01)  # counts with scaled margins
+    assert values[3] >= threshold
+    assert values[4] < threshold / 2
+    # Any policy shows the same rank; groups of two states have rank two.
+    rng = np.random.default_rng(1)
+    uneven = Counts.from_trajectory(simulate(world, rng.dirichlet([1, 1], 12), 100_000, seed=0))
+    assert certain_rank(uneven.matrix(), _rng()).rank == 4
+    some = np.flatnonzero(world.labels < 2)
+    assert certain_rank(uneven.matrix()[:, some], _rng()).rank == 2
+
+
+def test_the_spectrum_needs_no_test_of_groups():
+    world = random_romdp(3, 2, 12, seed=0)
+    evidence = _evidence(simulate(world, "uniform", 300_000, seed=0))
+    report = Spectral(rank_step="spectrum").examine(evidence, Partition.singletons(12), _rng())
+    assert report.partition == Partition(world.labels)
+    assert "spectrum rank" in str(report)
+    soon = _evidence(simulate(world, "uniform", 200, seed=0))
+    report = Spectral(rank_step="spectrum").examine(soon, Partition.singletons(12), _rng())
+    assert report.partition == Partition.singletons(12)
+    assert "near the noise" in report.actions[0].note
 
 
 def test_the_paper_abstains_where_its_lemmas_promise_nothing():
@@ -381,7 +413,6 @@ def test_needs_and_settings():
         {"n_states": 0},
         {"epsilon": 0.5},
         {"constant": np.inf},
-        {"resolution": 0},
         {"n_replicates": 1},
         {"decay": -1},
         {"g": 0},

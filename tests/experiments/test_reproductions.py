@@ -45,7 +45,9 @@ def test_the_papers_sets_are_scaled_and_ucrl2_plays_inside_them(name):
     assert other.settings == replace(main.settings, scale=0.1)
     assert other.settings.confidence == Hoeffding(0.1)
     assert ("ucrl3" in main.agents, "ucrl2" in main.agents) == (True, False)
-    assert [name.replace("ucrl2", "ucrl3") for name in other.agents] == list(main.agents)
+    assert [name.replace("ucrl2", "ucrl3") for name in other.agents] == [
+        name for name in main.agents if name not in ("dqn", "lc-psrl")
+    ]
     assert (other.worlds, other.observations) == (main.worlds, main.observations)
     assert (other.steps, other.seeds) == (main.steps, main.seeds)
 

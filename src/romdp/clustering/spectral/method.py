@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from romdp.clustering.clusterer import Evidence, group_counts, group_triples
-from romdp.clustering.homogeneity import JointTest
+from romdp.clustering.homogeneity import Homogeneity, JointTest
 from romdp.clustering.spectral.bounds import entry_bounds, missing_precondition, true_view
 from romdp.clustering.spectral.decomposition import SOLVERS
 from romdp.clustering.spectral.factors import matrix_factors, settle, tensor_factors
-from romdp.clustering.spectral.moments import Moments, threshold_rank
+from romdp.clustering.spectral.moments import Moments, certain_rank, threshold_rank
 from romdp.clustering.spectral.population import exact_views
 from romdp.clustering.spectral.report import ActionReport, SpectralReport
 from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.validation import choice, real_number, whole_number
+from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
 from romdp.exact.romdp import ROMDP
@@ -25,7 +26,7 @@ from romdp.theory.views import View
 
 _METHODS = ("tensor", "matrix")
 _BOUNDS = ("estimated", "constant", "theory")
-_RANK_STEPS = ("certified", "threshold")
+_RANK_STEPS = ("certified", "spectrum", "threshold")
 _LEAST_LEVEL = 1e-280  # smaller ones have no quantile
 
 
@@ -71,8 +72,6 @@ class Spectral:
     decay : float
         At step t the failure probability is ``delta / t^decay``; the paper's is 6. With 1 the sum
         over epochs stays small, as epochs double in length.
-    resolution : float
-        For ``rank_step="certified"``: as for `Homogeneity`.
     n_replicates : int
         Resamples of the bootstrap.
     n_states : int, optional
@@ -80,11 +79,14 @@ class Spectral:
         and no coarser one is believed.
     world : ROMDP, optional
         For ``bound="theory"`` only.
-    rank_step : {"certified", "threshold"}
+    rank_step : {"certified", "spectrum", "threshold"}
         How the rank is found. ``"certified"`` (ours): from the pair counts of all epochs, count
         the groups that are mutually different (a lower bound on the number of hidden states) and
         the classes of groups known to be alike (an upper bound), and decompose only where both
-        agree. ``"threshold"`` (the paper's): count the singular values of K_23 above
+        agree. ``"spectrum"`` (ours): from the same counts without any groups, where
+        `eq:rankcondition` holds for the singular values of what led to each group; it is wrong
+        where a state differs so little that its singular value is lost in the noise.
+        ``"threshold"`` (the paper's): count the singular values of K_23 above
         ``g / nu^(1/2 - epsilon)``. Where neither gives a rank the action is left alone.
     g : float, optional
         For the threshold; None: the size of the sampling noise, found by resampling (ours).
@@ -117,7 +119,6 @@ class Spectral:
     epsilon: float = 0.02
     delta: float = 0.05
     decay: float = 1.0
-    resolution: float = 0.3
     n_replicates: int = 30
     n_states: int | None = None
     world: ROMDP | None = field(default=None, repr=False)
@@ -139,7 +140,6 @@ class Spectral:
         real_number(self.epsilon, "epsilon", 0, 0.5, open_high=True)
         real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
         real_number(self.decay, "decay", 0)
-        real_number(self.resolution, "resolution", 0, 1, open_low=True)
         real_number(self.c1, "c1", 0, open_low=True)
         if self.g is not None:
             real_number(self.g, "g", 0, open_low=True)
@@ -195,11 +195,11 @@ class Spectral:
     @property
     def needs(self) -> frozenset[str]:
         """The parts of `Evidence` that are read."""
-        return frozenset({"triples", "counts"} if self._certifies else {"triples"})
+        return frozenset({"triples", "counts"} if self._reads_counts else {"triples"})
 
     @property
-    def _certifies(self) -> bool:
-        return self.rank is None and self.rank_step == "certified"
+    def _reads_counts(self) -> bool:
+        return self.rank is None and self.rank_step != "threshold"
 
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
@@ -215,12 +215,12 @@ class Spectral:
         """Do as `regroup` does and tell everything that was seen on the way."""
         triples = group_triples(evidence, previous)
         level = max(self.delta * float(evidence.step) ** -self.decay, _LEAST_LEVEL)
+        counts = group_counts(evidence, previous) if self._reads_counts else None
         test = None
-        if self._certifies:
-            counts = group_counts(evidence, previous)
-            test = JointTest.at_step(counts, evidence.step, self.resolution, self.delta)
+        if counts is not None and self.rank_step == "certified":
+            test = JointTest.at_step(counts, evidence.step, Homogeneity.resolution, self.delta)
         reports = tuple(
-            _Search(self, triples, action, level, test, previous, rng).run()
+            _Search(self, triples, action, level, counts, test, previous, rng).run()
             for action in range(triples.n_actions)
         )
         found = Partition.singletons(triples.n_observations)
@@ -257,6 +257,7 @@ class _Search:
     triples: Triples
     action: int
     level: float
+    counts: Counts | None
     test: JointTest | None
     previous: Partition
     rng: np.random.Generator
@@ -287,12 +288,15 @@ class _Search:
             if least != most:
                 raise StructureError(f"the rank is not certain yet: {least} to {most}")
             return replace(report, rank=most)
-        moments = Moments.from_triples(self.triples, self.action)
-        found = threshold_rank(moments, self.rng, g=settings.g, epsilon=settings.epsilon)
+        if self.counts is not None:
+            found = certain_rank(self.counts.matrix()[:, members], self.rng)
+            why = "the rank is not certain yet: a singular value lies near the noise"
+        else:
+            moments = Moments.from_triples(self.triples, self.action)
+            found = threshold_rank(moments, self.rng, g=settings.g, epsilon=settings.epsilon)
+            why = f"no singular value of K_23 exceeds the threshold {found.threshold:.3g}"
         if found.rank == 0:
-            raise StructureError(
-                f"no singular value of K_23 exceeds the threshold {found.threshold:.3g}"
-            )
+            raise StructureError(why)
         return replace(
             report,
             rank=found.rank,

@@ -172,6 +172,44 @@ def threshold_rank(
     return Rank(int(np.count_nonzero(values > threshold)), values, threshold)
 
 
+def certain_rank(arrivals: Any, rng: np.random.Generator, n_replicates: int = 8) -> Rank:
+    """Tell how many hidden states some groups belong to, where `eq:rankcondition` holds.
+
+    Parameters
+    ----------
+    arrivals
+        How often each pair (row) led to each of the groups (column).
+    rng, n_replicates
+        For the size of the noise, as in `threshold_rank`.
+
+    Notes
+    -----
+    Whatever the policies were, groups of one hidden state have columns that are multiples of one
+    another, as a state's observation is drawn afresh at each visit. So the rank of what is expected
+    is the number of states, if a single action has a transition matrix of full rank
+    (``asm:expansive``). Rows and columns are scaled so that the noise is of one size. The rank is
+    0 where a singular value is above the noise and below twice the noise: `eq:rankcondition` asks
+    for a threshold between the noise and half the smallest singular value.
+    """
+    counts = np.asarray(arrivals.toarray(), np.float64)
+    scale = 1 / np.sqrt(np.maximum(np.outer(counts.sum(axis=1), counts.sum(axis=0)), 1.0))
+    values = _spectrum(counts * scale)
+    noise, rank = 0.0, 0
+    for _ in range(n_replicates):
+        noise = max(noise, float(_spectrum((rng.poisson(counts) - counts) * scale)[0]))
+        rank = int(np.count_nonzero(values > noise))
+        if rank == 0 or values[rank - 1] < 2 * noise:
+            return Rank(0, values, 2 * noise)
+    return Rank(rank, values, 2 * noise)
+
+
+def _spectrum(matrix: Floats) -> Floats:
+    """Return the singular values of a matrix with few columns, decreasing."""
+    squares = np.linalg.eigvalsh(matrix.T @ matrix)[::-1]
+    values: Floats = np.sqrt(np.maximum(squares, 0.0))
+    return values
+
+
 def _noise_norm(
     matrix: Any, n_samples: float, rng: np.random.Generator, n_replicates: int
 ) -> float:
