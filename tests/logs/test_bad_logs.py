@@ -94,8 +94,6 @@ BAD_VALUES = [
     ("a.parquet", {"paid": [2.5] * N}, None,
      "column 'paid' is always 2.5: every policy earns the same. Leave the reward out to seek the "
      "hidden states alone"),
-    ("a.parquet", {"user": list(range(N))}, None,
-     "every episode has one row only, so nothing is known of where steps lead; is 'user' right?"),
     ("a.parquet", None, [3, 2, *range(4, N)],
      "row 2 of a.parquet, column 'minute': a larger value came before in this episode, so the rows "
      "are not in order; sort them, or pass sort=True (on the command line --sort)"),

@@ -172,7 +172,7 @@ def failed(seen, partition=TRUTH):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_true_states_pass_whatever_the_logger_does_at_each_observation(seed):
-    """Each of four kinds of tests fails with probability 0.001: in three logs 1.2%."""
+    """Two kinds of tests fail with probability 0.01, two with 0.001: in three logs 7%."""
     habits = np.random.default_rng(seed).dirichlet([0.5, 0.5], 30)
     assert failed(episodes(seed, habits)) == set()
 
@@ -203,6 +203,22 @@ def test_something_that_lasts_and_is_not_shown_is_noticed(known):
     found = failed(log)
     assert "memory" in found
     assert ("choice" in found) is known
+
+
+def test_something_that_nobody_knows_is_noticed_in_short_episodes():
+    """A coin per episode of five steps turns what actions do; no table of cells would see it."""
+    rng = np.random.default_rng(1)
+    steps = 5 * 1_500
+    states, coin = rng.integers(3, size=steps), np.repeat(rng.integers(2, size=1_500), 5)
+    actions = rng.integers(2, size=steps)
+    good = (states + actions) % 2
+    for lasts in (True, False):
+        there = coin if lasts else rng.permutation(coin)
+        paid = (rng.random(steps) < 0.5 + 0.2 * (2 * (good == there) - 1)).astype(float)
+        seen = Trajectory(10 * states + rng.integers(10, size=steps), actions, paid, [5] * 1_500)
+        tests = run_tests(seen, Partition(np.arange(30) // 10), True, np.random.default_rng(0))
+        found = {test.name for test in tests if test.fails}
+        assert found == ({"how the steps before turned out"} if lasts else set())
 
 
 def test_too_few_steps_are_not_tested():

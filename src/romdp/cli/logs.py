@@ -301,7 +301,7 @@ def evaluate_command(
     for role in ("observation", "action", "reward"):
         if names[role] is None:
             raise InvalidInputError(f"name the column of the {role}: --{role} COLUMN")
-    ends = model.settings.get("ends", "truncated") if names["terminated"] is None else "truncated"
+    ends = model.settings.get("ends") if names["terminated"] is None else None
     settings: dict[str, Any] = {"objective": model.objective, "ends": ends, "sort": sort}
     found = evaluate(files, model, **names, **settings, seed=seed)
     typer.echo(str(found))

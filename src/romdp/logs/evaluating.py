@@ -135,7 +135,7 @@ def evaluate(
     terminated: str | None = None,
     propensity: str | None = None,
     objective: str | float | None = None,
-    ends: str = "truncated",
+    ends: str | None = None,
     sort: bool = False,
     seed: Seed = 0,
     workers: int | None = None,
@@ -196,7 +196,9 @@ def evaluate(
     pieces = open_source(data)
     observation = split_name(observation, pieces)
     names = Columns(observation, action, reward, episode, order, terminated, propensity)
-    rows = read_rows(pieces, names, ends=ends, sort=sort, workers=workers)
+    rows = read_rows(pieces, names, ends=ends or "truncated", sort=sort, workers=workers)
+    if ends is None and terminated is None and (rows.seen.lengths == 1).all():
+        rows, ends = rows.decided(), "terminated"
     if rows.seen.vectors is not None:
         if not isinstance(policy, LatentModel) or policy.decoder is None:
             raise InvalidInputError(
@@ -245,8 +247,14 @@ def evaluate(
         untried = float(total.visits.sum(axis=1) @ lost[:, 0] / total.n_steps)
         grouped = by_state(rule, total.visits.sum(axis=1), partition)
         ratio = rule[held.observations, held.actions] / steps
-        ratio[np.all(rule == logger, axis=1)[held.observations]] = 1.0
+        as_before = np.all(rule == logger, axis=1)[held.observations]
+        ratio[as_before] = 1.0
         weights = episodes.products(ratio)
+        sampled = weights
+        if rows.propensities is not None:  # they alone tell what the log can judge
+            sampled = wanted[held.observations, held.actions] / steps
+            sampled[as_before] = 1.0
+            sampled = episodes.products(sampled)
         effective = episodes.effective(weights)
         if aim == "average":
             parts = (grouped, acted, partition, episodes, held, ratio)
@@ -254,12 +262,15 @@ def evaluate(
         else:
             v = world.values(grouped)
             q = world.rewards + world.discount * (world.moves @ v).reshape(grouped.shape)
-            sums = episodes.doubly_robust(weights, rewards, q[s, held.actions], v[s])
+            acted_q = q[s, held.actions]
+            sums = episodes.doubly_robust(
+                weights, rewards, acted_q, np.where(as_before, acted_q, v[s])
+            )
             robust = _mean("doubly robust", on, sums)
         found += [
             _direct(on, world, grouped, draws, generator(seed, _DRAW)),
-            _weighted(on, episodes, weights, returns, generator(seed, _RESAMPLE)),
-            _mean("per-decision importance sampling", on, episodes.add_up(weights * rewards)),
+            _weighted(on, episodes, sampled, returns, generator(seed, _RESAMPLE)),
+            _mean("per-decision importance sampling", on, episodes.add_up(sampled * rewards)),
             robust,
         ]
     best = "doubly robust" if effective >= FEWEST_EPISODES else "direct"

@@ -151,7 +151,8 @@ def fit(
         What the last row of an episode means where no column says it: ``"truncated"``, what it
         led to is unknown; ``"terminated"``, the episode ended for good; ``"restart"``, it did, and
         rewards count per step (`objective` is then average by default). Its reward always counts.
-        None: truncated, but in event logs terminated.
+        None: truncated, but terminated in event logs, and where every episode has a single row:
+        decisions one by one, as of a bandit.
     missing
         What a row without an observation is: ``"error"``, refused; ``"drop"``, left out, and the
         episode is cut there; ``"own"``, an observation like others, called None.
@@ -209,6 +210,7 @@ def fit(
     if propensity is not None and action is None:
         raise InvalidInputError("propensity is the probability of an action; name the action, too")
     tell = stage if stage is not None else lambda _: None
+    unsaid = ends is None and terminated is None
     word = int(stream(seed, _HOLDOUT).generate_state(1)[0])
     columns, rows = None, None
     if is_minari(data):
@@ -280,6 +282,9 @@ def fit(
                 name += " with memory"
         log = rows.count(_ALL, seed=word)
     _refuse_pointless(log, columns, n_states)
+    if unsaid and log.n_rows == log.n_episodes and not log.total.has_ends:
+        log, ends = log.decided(), "terminated"
+        name += " of decisions one by one"
     tells_ends = counts or terminated is not None or isinstance(data, Trajectory)
     tells_ends = ends == "terminated" or (tells_ends and ends == "truncated")
     model = fit_counts(
@@ -479,10 +484,10 @@ def _refuse_pointless(log: LogCounts, columns: Columns | None, n_states: int | N
             UserWarning,
             stacklevel=3,
         )
-    if log.n_rows == log.n_episodes:
+    if log.n_rows == log.n_episodes and log.reward_range is None:
         raise InvalidInputError(
-            "every episode has one row only, so nothing is known of where steps lead; is "
-            f"{columns.episode if columns else 'lengths'!r} right?"
+            "every episode has one row only and there are no rewards, so nothing is known of what "
+            f"follows; is {columns.episode if columns else 'lengths'!r} right?"
         )
     if columns is not None and columns.action is not None and len(log.action_names) == 1:
         raise InvalidInputError(

@@ -52,6 +52,7 @@ _CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # probability of meeting what is not known, from which on there is no bound
 _STRANGE = 0.5  # probability of a start that was never seen, from which on there is no bound
 _ENOUGH = 10  # visits that place an observation as a rule
+_BATCHES = 20  # of one long episode: from 10 to 30 serve best (Schmeiser 1982)
 _SHARES = (1.0, 0.5, 0.25, 0.125)  # of the departures, the surest first, that are tried in turn
 
 
@@ -242,14 +243,16 @@ def _try_out(
     steps = log.propensities
     if steps is None:
         steps = model.logger[log.seen.observations, log.seen.actions]
-    first = rng.permutation(log.seen.n_episodes) % 2 == 0
+    n = log.seen.n_episodes
+    batch = np.arange(n) if log.in_episodes else _BATCHES * np.arange(n) // max(n, _BATCHES)
+    first = rng.permutation(int(batch.max()) + 1)[batch] % 2 == 0
     parts = []
     for own in (first, ~first):
         seen, rows = some_episodes(log.seen, own), np.repeat(own, log.seen.lengths)
         assert seen is not None
-        parts.append((seen, rewards[rows], steps[rows]))
+        parts.append((seen, rewards[rows], steps[rows], batch[own]))
     halves = []
-    for seen, _, _ in parts:
+    for seen, *_ in parts:
         part = Counts.from_trajectory(seen)
         halves.append(Model(part, log.regroup(part), reward_range, objective, model.logger, rng))
     crossed = list(zip(halves, parts[::-1], strict=True))
@@ -268,7 +271,7 @@ def _try_out(
             found = replace(found, asked=np.where(agreed, found.asked, -1))
         return found
     asked = np.full_like(found.asked, -1)
-    sums = model.judge(log.seen, rewards, steps, asked)
+    sums = model.judge(log.seen, rewards, steps, batch, asked)
     verdict = sums.verdict(LEVEL)
     for half, rest in crossed:
         nearer = (half.ask(half.nearest(share)) for share in _SHARES)

@@ -53,13 +53,17 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Per episode: what the policy earns, what was earned, and how much of an episode counts."""
+    """Per episode: what the policy earns, what was earned, and how much of an episode counts.
+
+    ``batch`` says which episodes may depend on one another.
+    """
 
     earned: Floats
     logged: Floats
     weight: Floats
     size: Floats
     last: Floats
+    batch: Ints
 
     def __add__(self, other: "Sums") -> "Sums":
         """Put the episodes of two parts together."""
@@ -71,16 +75,19 @@ class Sums:
         return float(self.last.sum() ** 2 / max(1e-300, float((self.last**2).sum())))
 
     def verdict(self, level: float) -> Verdict:
-        """Return bounds that hold with this probability: Student's t over effective episodes."""
-        if not self.last.any():
+        """Return bounds that hold with this probability: Student's t over effective episodes.
+
+        Errors are those of sums over batches.
+        """
+        batches = len(np.unique(self.batch))
+        if not self.last.any() or batches < 2:
             return Verdict(-np.inf, -np.inf)
-        each = np.arange(len(self.last))
-        value, error = clustered(self.earned, self.weight, each)
+        value, error = clustered(self.earned, self.weight, self.batch)
         logged = float(self.logged.sum() / self.size.sum())
-        ahead = (self.earned - value * self.weight) / self.weight.mean()
-        ahead = ahead - (self.logged - logged * self.size) / self.size.mean()
-        beyond = float(ahead.std(ddof=1)) / np.sqrt(len(each)) if len(each) > 1 else np.inf
-        reach = float(stdtrit(max(1.0, self.effective - 1.0), level))
+        ahead = (self.earned - value * self.weight) / self.weight.sum()
+        ahead = ahead - (self.logged - logged * self.size) / self.size.sum()
+        _, beyond = clustered(ahead, np.full(len(ahead), 1.0 / len(ahead)), self.batch)
+        reach = float(stdtrit(max(1.0, min(self.effective, batches) - 1.0), level))
         return Verdict(value - reach * error, value - logged - reach * beyond)
 
 
@@ -144,7 +151,9 @@ class Model:
         tried = self.logger[np.arange(len(asked)), asked] > _UNTRIED
         return np.where(tried, asked, -1)
 
-    def judge(self, seen: Trajectory, rewards: Floats, steps: Floats, asked: Ints) -> Sums:
+    def judge(
+        self, seen: Trajectory, rewards: Floats, steps: Floats, batch: Ints, asked: Ints
+    ) -> Sums:
         """Judge what is asked by episodes; ``steps`` are the probabilities of what was done."""
         world, average = self.world, self.average
         episodes = Episodes(seen, 1.0 if average else world.discount)
@@ -163,7 +172,9 @@ class Model:
         q = q_values[seen.observations, seen.actions]
         v = (rule * q_values).sum(axis=1)[seen.observations]
         ratio = rule[seen.observations, seen.actions] / steps
-        ratio[asked[seen.observations] < 0] = 1.0
+        as_before = asked[seen.observations] < 0
+        ratio[as_before] = 1.0
+        v[as_before] = q[as_before]  # what would be done is known from what was done alone
         weights = episodes.normalised(episodes.products(ratio))
         last = weights[episodes.last]
         earned = episodes.doubly_robust(weights, rewards - middle, q, v)
@@ -177,7 +188,7 @@ class Model:
             cut = ~seen.terminated * min(0.0, world.lowest) / (1.0 - world.discount)
             cut = cut * world.discount**seen.lengths
             earned, logged = earned + last * cut, logged + cut
-        return Sums(earned, logged, weight, size, last)
+        return Sums(earned, logged, weight, size, last, batch)
 
 
 def by_state(rule: Floats, visits: Ints, partition: Partition | Ints) -> Floats:

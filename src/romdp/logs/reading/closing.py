@@ -85,6 +85,21 @@ class LogCounts:
         """Whether there are several episodes, and not blocks of one."""
         return self.n_episodes > 1
 
+    def decided(self) -> "LogCounts":
+        """Take every row for an episode of its own that is over: decisions one by one."""
+        counts, held = self.counts, self.held_out
+        if held is not None:
+            held = held.changed(terminated=np.ones(held.n_episodes, np.bool_))
+        over = Counts.from_parts(
+            counts.visits,
+            counts.transitions,
+            counts.reward_sums,
+            counts.reward_squares,
+            counts.visits,
+            counts.starts,
+        )
+        return replace(self, counts=over, held_out=held)
+
     @property
     def total(self) -> Counts:
         """Counts of all episodes."""
@@ -161,6 +176,12 @@ class LogRows:
             ages=seen.ages,
         )
         return replace(self, seen=blocks)
+
+    def decided(self) -> "LogRows":
+        """Take every row for an episode of its own that is over: decisions one by one."""
+        return replace(
+            self, seen=self.seen.changed(terminated=np.ones(self.seen.n_episodes, np.bool_))
+        )
 
     def count(self, holdout: float = 0.2, most_held: int = 2_000_000, seed: int = 0) -> LogCounts:
         """Count all episodes but a share of them, which is held out."""
