@@ -19,6 +19,7 @@ from romdp.logs.reading.columns import Columns, Place, kind_of, names, split_nam
 from romdp.logs.reading.names import simple_names
 from romdp.logs.reading.sources import BATCH_ROWS, Piece, open_source
 from romdp.logs.remembering import Walks
+from romdp.logs.scoring import Drift, drift
 
 ADDED = ("hidden_state", "margin", "recommended_action")
 """The columns that are added: the state, how sure it is (log odds), and what to do."""
@@ -39,28 +40,35 @@ class Applied(int):
         Rows whose observation is missing, or not known to the model.
     examples : tuple
         Some observations of such rows, None for a missing one.
+    drift : Drift or None
+        Whether the table still follows the model; None if it does not hold what was done.
     """
 
     n_unplaced: int
     examples: tuple[Any, ...]
+    drift: Drift | None
 
-    def __new__(cls, n_rows: int, n_unplaced: int, examples: Sequence[Any]) -> "Applied":
+    def __new__(
+        cls, n_rows: int, n_unplaced: int, examples: Sequence[Any], drift: Drift | None = None
+    ) -> "Applied":
         """Make the number."""
         number = super().__new__(cls, n_rows)
         number.n_unplaced, number.examples = n_unplaced, tuple(examples)
+        number.drift = drift
         return number
 
     def describe(self) -> str:
         """Say in words how many rows there are and how many have no hidden state."""
         text = f"{count(int(self), 'row')}, {self.n_unplaced:,} of them without a hidden state"
+        follows = "" if self.drift is None else f"\n{self.drift}"
         if not self.n_unplaced:
-            return text
+            return text + follows
         shown = ", ".join(
             "a missing value" if name is None else one_line(repr(name), _LONGEST)
             for name in self.examples
         )
         more = ", ..." if len(self.examples) == _EXAMPLES else ""
-        return f"{text}, since the model does not know their observation: {shown}{more}"
+        return f"{text}, since the model does not know their observation: {shown}{more}{follows}"
 
 
 def apply_model(
@@ -75,8 +83,8 @@ def apply_model(
     """Write a table with the columns `ADDED` beside its own; return its number of rows.
 
     Where an observation is missing, or the model does not know it, the three are empty: there
-    is no guess. What is returned also says how many rows these are. The file is written whole or
-    not at all.
+    is no guess. What is returned also says how many rows these are and, if the table tells what was
+    done, whether it still follows the model. The file is written whole or not at all.
 
     Parameters
     ----------
@@ -128,7 +136,22 @@ def apply_model(
                 batch = next(batches, None)
 
     write_atomic(target, write)
-    return Applied(n_rows, unplaced.n_rows, list(unplaced.names))
+    return Applied(n_rows, unplaced.n_rows, list(unplaced.names), _drift(model, pieces, columns))
+
+
+def _drift(model: LatentModel, pieces: Sequence[Piece], columns: Columns) -> Drift | None:
+    """Compare a table with the model if it tells what was done and when an episode ends."""
+    roles = ("action", "reward", "episode", "terminated", "order")
+    named = {role: model.columns.get(role) for role in roles}
+    there = all(name is None or name in p.types for p in pieces for name in named.values())
+    if model.memory is not None or not model.columns.get("action") or not there:
+        return None
+    if any(piece.is_stream for piece in pieces):
+        return None
+    try:
+        return drift(model, pieces, observation=columns.shown, missing="drop", **named)
+    except InvalidInputError:  # it holds something else there than a log does
+        return None
 
 
 class _Unplaced:

@@ -28,7 +28,11 @@ from romdp.logs.remembering import StateMemory
 from romdp.planning.confidence import Hoeffding
 
 if TYPE_CHECKING:
+    import pandas
+
     from romdp.agents.agent import Agent
+    from romdp.logs.model.twomodels import Comparison
+    from romdp.logs.scoring import Drift
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -522,6 +526,55 @@ class LatentModel:
         from romdp.logs.scoring import score
 
         return score(self, log, **columns)
+
+    def drift(self, log: Any, **columns: Any) -> "Drift":
+        """Say whether a new log still follows the model; printing it shows a sentence.
+
+        Parameters
+        ----------
+        log, columns
+            As for `score`, with a ``reward`` if there is one.
+        """
+        from romdp.logs.scoring import drift
+
+        return drift(self, log, **columns)
+
+    def compare(self, other: "LatentModel") -> "Comparison":
+        """Say how another model, such as a refit, differs; printing it shows a few lines.
+
+        States are matched so that as many steps as possible are in states that belong together.
+        """
+        from romdp.logs.model.twomodels import compare
+
+        return compare(self, other)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return a pandas data frame with one row per observation.
+
+        Its columns are observation, hidden_state (-1 for none), certainty, visits, and act: what
+        `act` answers.
+        """
+        from romdp.logs.model.exporting import to_frame
+
+        return to_frame(self)
+
+    def to_sql(self, answer: str = "act") -> str:
+        """Return a CASE expression of SQL that answers what `act` or `predict` does.
+
+        Parameters
+        ----------
+        answer
+            ``"act"``, the action or NULL to go on as before; ``"state"``, the hidden state or NULL
+            for what the log does not have.
+
+        Raises
+        ------
+        MisuseError
+            If observations are not names in columns of a log.
+        """
+        from romdp.logs.model.exporting import to_sql
+
+        return to_sql(self, answer)
 
     def typical(self, state: int, most: int = 5) -> tuple[Any, ...]:
         """Return the names of the observations seen most in a state."""
