@@ -115,7 +115,7 @@ def test_too_few_rows_are_called_that():
     model = fit(log, "place", "step", "paid", **NAMES, holdout=0)
     assert model.value_lower == model.value_if_markov == -np.inf
     assert model.value_basis == "none"
-    assert "rows of the same kind would do" in model.judged.missing
+    assert "is doubtful, and half of them were seen at most" in model.judged.missing
     assert "no lower bound" in str(model)
 
 

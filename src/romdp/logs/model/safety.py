@@ -51,7 +51,6 @@ _FIRST, _DRAWS = 20, 100  # draws to choose by, and to judge the choice by
 _CHOICES = 20  # draws in which the choice is repeated
 _LOST = 0.05  # probability of meeting what is not known, from which on there is no bound
 _STRANGE = 0.5  # probability of a start that was never seen, from which on there is no bound
-_ENOUGH = 10  # visits that place an observation as a rule
 _BATCHES = 20  # of one long episode: from 10 to 30 serve best (Schmeiser 1982)
 _SHARES = (1.0, 0.5, 0.25, 0.125)  # of the departures, the surest first, that are tried in turn
 
@@ -325,7 +324,7 @@ def make_safe(model: Model, rng: np.random.Generator) -> Promise:
         lower = -np.inf
         missing = (
             f"{model.world.strange:.0%} of new episodes will begin with an observation at which "
-            f"none began before; some {10 * draws.counts.n_steps:,} rows of the same kind would do"
+            "none began before"
         )
     logged = replace(model.world, strange=0.0).value(baseline)
     return Promise(options[best], lower, harm, logged, levels[best], missing)
@@ -383,15 +382,10 @@ def _earned(
 def _missing(draws: Draws) -> str:
     seen = draws.counts.visits.sum(axis=1)[draws.doubtful]
     if not len(seen):
-        return (
-            "what is recommended may lead to actions that were never tried; some "
-            f"{10 * draws.counts.n_steps:,} rows of the same kind would do"
-        )
+        return "what is recommended may lead to actions that were never tried"
     share = seen.sum() / max(1, draws.counts.n_steps)
     usual = float(np.median(seen))
-    rows = int(draws.counts.n_steps * max(2.0, _ENOUGH / max(usual, 0.5)))
     return (
         f"the hidden state of {count(len(seen), 'observation')} ({share:.1%} of the steps) is "
-        f"doubtful, and half of them were seen at most {count(int(usual), 'time')}; some {rows:,} "
-        "rows of the same kind would do"
+        f"doubtful, and half of them were seen at most {count(int(usual), 'time')}"
     )
