@@ -27,11 +27,10 @@ from romdp.core.text import one_line
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.exact.chains import gain_and_bias, stationary_law
 from romdp.logs.fitting import read_objective
 from romdp.logs.model.draws import Draws, World, discount_of
 from romdp.logs.model.episodes import Episodes, choices
-from romdp.logs.model.evaluation import bias_after, clustered
+from romdp.logs.model.evaluation import correct_gain
 from romdp.logs.model.latent import LatentModel
 from romdp.logs.model.trial import FEWEST_EPISODES, by_state
 from romdp.logs.parting import group_and_part
@@ -257,7 +256,7 @@ def evaluate(
             sampled = episodes.products(sampled)
         effective = episodes.effective(weights)
         if aim == "average":
-            parts = (grouped, acted, partition, episodes, held, ratio)
+            parts = (grouped, acted, partition, held, ratio)
             robust = _average_robust(on, world, rewards, *parts)
         else:
             v = world.values(grouped)
@@ -324,30 +323,27 @@ def _average_robust(
     policy: Floats,
     acted: Counts,
     states: Partition,
-    episodes: Episodes,
     held: Trajectory,
     ratio: Floats,
 ) -> Estimate:
     """Correct the model's gain by its errors, weighted by where the policy would be in the end."""
-    matrix, labels = world.chain_with_restarts(policy), states.labels
     try:
-        law = stationary_law(matrix)
+        found = correct_gain(
+            world.chain_with_restarts(policy),
+            (policy * world.rewards).sum(axis=1),
+            world.starts,
+            acted.visits.sum(axis=1) / acted.n_steps,
+            states,
+            held,
+            rewards,
+            ratio,
+        )
     except StructureError:
+        found = None
+    if found is None:
         return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
-    gains, bias = gain_and_bias(matrix, (policy * world.rewards).sum(axis=1))
-    gain = float(law @ gains)
-    share = acted.visits.sum(axis=1) / acted.n_steps
-    s = labels[held.observations]
-    weight = (law / np.maximum(share, 1e-300))[s] * ratio
-    if not weight.any():
-        return Estimate("doubly robust", on, np.nan, -np.inf, np.inf)
-    after = bias_after(states, held, bias, matrix @ bias, float(world.starts @ bias))
-    surprise = rewards - gain + after - bias[s]
-    correction, error = clustered(surprise * weight, weight, episodes.whose)
-    n = len(np.unique(episodes.whose[weight > 0]))
-    reach = float(stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * error
-    value = gain + correction
-    return Estimate("doubly robust", on, value, value - reach, value + reach)
+    value = found.gain + found.correction
+    return Estimate("doubly robust", on, value, value - found.reach, value + found.reach)
 
 
 def _states(policy: Any, log: LogRows, total: Counts, seed: Seed) -> Partition:

@@ -61,7 +61,6 @@ MEANING = {
     "every state leads to every other": "Long-run averages assume that no state is left for good.",
     "the policy has one long-run gain": "Otherwise what the policy earns depends on where it "
     "begins, and its gain is an average.",
-    "transition matrices have full rank": "Only the spectral methods need this.",
     "the observations of a state are alike": "Otherwise different states were taken for one, and "
     "neither the gains nor the policy can be relied on.",
     "the hidden states are Markov": "The plan assumes that the present state tells all that the "

@@ -72,10 +72,10 @@ class Check:
 
 def check_model(model: "LatentModel") -> tuple[Check, ...]:
     """Check the assumptions of a model."""
-    common: tuple[Check, ...] = (_connected(model), _full_rank(model))
+    common: tuple[Check, ...] = (_connected(model),)
     if model.n_actions > 1:  # else nobody chose
         chosen = _visited(model), _recommended(model)
-        common = (*chosen, common[0], _single(model), common[1])
+        common = (*chosen, *common, _single(model))
     if model.memory is not None:
         return (_remembered(model.memory.machine), *common, *_tested(model, ALIKE))
     if model.decoder is not None:  # a vector occurs once: there is nothing to compare states with
@@ -179,23 +179,6 @@ def _single(model: "LatentModel") -> Check:
     if n_parts > 1:
         text = f"where the policy ends up depends on the start: {n_parts} sets of states"
     return Check("the policy has one long-run gain", n_parts == 1, text)
-
-
-def _full_rank(model: "LatentModel") -> Check:
-    """Compare each action's smallest singular value with the noise of its rows."""
-    visits = np.maximum(1, model.counts.visits)
-    laws = model.mdp.transition
-    noise = np.sqrt(((1.0 - (laws**2).sum(axis=2)) / visits).sum(axis=0))
-    smallest = np.linalg.svd(laws.transpose(1, 0, 2), compute_uv=False)[:, -1]
-    clear = smallest > 2 * noise
-    worst = int(np.argmin(smallest - 2 * noise))
-    text = (
-        f"smallest singular value {smallest[worst]:.3g} of action {model.action_names[worst]!r}, "
-        f"noise {noise[worst]:.2g}"
-    )
-    if not clear.all():
-        text += "; spectral methods need full rank, grouping by likelihood does not"
-    return Check("transition matrices have full rank", bool(clear.all()) or None, text)
 
 
 def _tested(model: "LatentModel", without: str = "") -> tuple[Check, ...]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,52 +219,90 @@ def policy_value(
     span = high - low if high > low else 1.0
     mdp, policy = found.mdp, found.policy
     states = np.arange(mdp.n_states)
-    matrix, reward = mdp.transition[states, policy], mdp.reward[states, policy]
-    law = stationary_law(matrix)
-    gains, bias = gain_and_bias(matrix, reward)
-    gain = float(law @ gains)
-    share = groups.visits[states, policy] / groups.n_steps
-    ratio = np.where(share > 0, law / np.maximum(share, 1e-300), 0.0)
-
     assert held.rewards is not None
-    usable = partition.labels[held.observations] >= 0
-    s = partition.labels[held.observations[usable]]
-    begin = groups.starts / max(1, groups.starts.sum())
-    after = bias_after(partition, held, bias, matrix @ bias, float(begin @ bias))[usable]
-    agrees = held.actions[usable] == policy[s]
-    weight = np.where(agrees, ratio[s], 0.0)
-    if not weight.any():
+    s = partition.labels[held.observations]
+    agrees = held.actions == np.append(policy, -1)[s]
+    value = correct_gain(
+        mdp.transition[states, policy],
+        mdp.reward[states, policy],
+        groups.starts / max(1, groups.starts.sum()),
+        groups.visits[states, policy] / groups.n_steps,
+        partition,
+        held,
+        held.rewards,
+        agrees.astype(np.float64),
+    )
+    if value is None:
         raise StructureError("no held-out step takes a recommended action")
-    surprise = held.rewards[usable] - gain + after - bias[s]
-    episode = np.repeat(np.arange(held.n_episodes), held.lengths)[usable]
-    correction, error = clustered(surprise * weight, weight, episode)
-    n_informed = len(np.unique(episode[weight > 0]))
-    reach = float(stdtrit(max(1, n_informed - 1), 0.5 + LEVEL / 2)) * error
-    middle = gain + correction
+    middle = value.gain + value.correction
     return PolicyValue(
         estimate=low + span * middle,
-        low=low + span * max(0.0, middle - reach),
-        high=low + span * min(1.0, middle + reach),
-        predicted=low + span * gain,
+        low=low + span * max(0.0, middle - value.reach),
+        high=low + span * min(1.0, middle + value.reach),
+        predicted=low + span * value.gain,
         logged=low + span * float(held.rewards.mean()),
-        agreement=float(agrees.mean()),
-        effective_steps=float(weight.sum() ** 2 / (weight**2).sum()),
+        agreement=float(agrees[s >= 0].mean()),
+        effective_steps=float(value.weight.sum() ** 2 / (value.weight**2).sum()),
     )
 
 
-def bias_after(
-    partition: Partition, held: Trajectory, bias: Floats, expected: Floats, begin: float
-) -> Floats:
-    """Return the bias of where each step led.
+class Corrected(NamedTuple):
+    """The gain of a chain, its mean error on steps, how far both reach, and the steps' weights."""
 
-    After the end of an episode that is where episodes ``begin``; where it is not known, what is
-    ``expected`` of the state, so that the reward of the step counts and nothing is said of what it
-    led to.
+    gain: float
+    correction: float
+    reach: float
+    weight: Floats
+
+
+def correct_gain(
+    matrix: Floats,
+    reward: Floats,
+    begin: Floats,
+    share: Floats,
+    partition: Partition,
+    held: Trajectory,
+    rewards: Floats,
+    ratio: Floats,
+) -> Corrected | None:
+    """Correct the gain of a policy in a model by the model's errors on the steps of a log.
+
+    Parameters
+    ----------
+    matrix, reward
+        Where states lead under the policy, and what they pay.
+    begin
+        Where episodes begin.
+    share
+        How often the log was in each state (and did there what is weighted by ``ratio``).
+    partition, held, rewards
+        The states, the steps, and what they paid in the units of ``reward``.
+    ratio
+        How much more often the policy would do in its state what was done.
+
+    Returns
+    -------
+    Corrected or None
+        None if no step counts. After the end of an episode another begins; where it is not known
+        what a step led to, its reward counts and nothing is said of what follows.
     """
+    law = stationary_law(matrix)
+    gains, bias = gain_and_bias(matrix, reward)
+    gain, expected = float(law @ gains), matrix @ bias
+    visits = np.where(share > 0, law / np.maximum(share, 1e-300), 0.0)
     after = held.next_observations
     s, s2 = (np.append(partition.labels, -1)[np.maximum(o, -1)] for o in (held.observations, after))
-    known: Floats = np.where(s2 >= 0, bias[s2], expected[s])
-    return np.where(after == END, begin, known)
+    weight = np.where(s >= 0, visits[s] * ratio, 0.0)
+    if not weight.any():
+        return None
+    known: Floats = np.where(after == END, float(begin @ bias), bias[s2])
+    known = np.where((s2 >= 0) | (after == END), known, expected[s])
+    episode = np.repeat(np.arange(held.n_episodes), held.lengths)
+    surprise = (rewards - gain + known - bias[s]) * weight
+    correction, error = clustered(surprise, weight, episode)
+    informed = len(np.unique(episode[weight > 0]))
+    reach = float(stdtrit(max(1, informed - 1), 0.5 + LEVEL / 2)) * error
+    return Corrected(gain, correction, reach, weight)
 
 
 def clustered(values: Floats, weights: Floats, episode: Ints) -> tuple[float, float]:

@@ -210,19 +210,19 @@ def follow(rule: Floats, choice: Ints) -> Floats:
     return found
 
 
-def _q_values(world: World, policy: Floats) -> Floats:
+def worth(world: World, policy: Floats) -> tuple[Floats, Floats]:
+    """Return what each pair and each state is worth if a policy is followed from there on."""
     values = world.values(policy)
     after = (world.moves @ values).reshape(policy.shape)
     if world.restarts:
         lost = 1.0 - np.asarray(world.moves.sum(axis=1)).reshape(policy.shape)
         after = after + np.maximum(0.0, lost) * (world.starts @ values)
-    found: Floats = world.rewards + world.discount * after
-    return found
+    return world.rewards + world.discount * after, values
 
 
 def lead(world: World, baseline: Floats, choice: Ints) -> Floats:
     """Return by how much each departure is better than to go on as before for a step."""
-    q_values = _q_values(world, follow(baseline, choice))
+    q_values, _ = worth(world, follow(baseline, choice))
     best = q_values[np.arange(len(choice)), choice]
     return np.where(choice >= 0, best - (baseline * q_values).sum(axis=1), 0.0)
 
@@ -231,7 +231,7 @@ def departures(world: World, baseline: Floats, allowed: NDArray[np.bool_]) -> In
     """Return the best action allowed in each state, -1 where the baseline is as good."""
     states, choice = np.arange(len(baseline)), np.full(len(baseline), -1)
     for _ in range(100):
-        q_values = _q_values(world, follow(baseline, choice))
+        q_values, _ = worth(world, follow(baseline, choice))
         scale = 1e-9 * max(1.0, float(np.abs(q_values).max()))
         own = (baseline * q_values).sum(axis=1)
         q_values = np.where(allowed, q_values, -np.inf)

@@ -10,7 +10,7 @@ from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.logs.model.draws import Draws, World
-from romdp.logs.model.trial import departures, follow
+from romdp.logs.model.trial import departures, follow, worth
 
 Floats = NDArray[np.float64]
 
@@ -24,22 +24,6 @@ class Values(NamedTuple):
     values: Floats
     q_errors: Floats
     value_errors: Floats
-
-
-def worth(world: World, policy: Floats, share: Floats) -> tuple[Floats, Floats]:
-    """Return what each pair and each state is worth if a policy is followed from there on.
-
-    For the average objective: relative to what the states are worth on average, ``share`` being how
-    often each is visited.
-    """
-    values = world.values(policy)
-    after = (world.moves @ values).reshape(policy.shape)
-    offset = 0.0
-    if world.restarts:
-        lost = 1.0 - np.asarray(world.moves.sum(axis=1)).reshape(policy.shape)
-        after = after + np.maximum(0.0, lost) * (world.starts @ values)
-        offset = float(share @ values)
-    return world.rewards + world.discount * after - offset, values - offset
 
 
 def find_values(
@@ -57,6 +41,12 @@ def find_values(
     usual = any_of_them / any_of_them.sum(axis=1, keepdims=True)
     policy = follow(usual, departures(guess, usual, tried))
     rng = generator(0)
-    drawn = [worth(draws.draw(rng, regroup=False)[0], policy, share) for _ in range(_DRAWS)]
+
+    def valued(world: World) -> tuple[Floats, Floats]:
+        pairs, states = worth(world, policy)  # for the average: relative to all states
+        offset = float(share @ states) if world.restarts else 0.0
+        return pairs - offset, states - offset
+
+    drawn = [valued(draws.draw(rng, regroup=False)[0]) for _ in range(_DRAWS)]
     errors = (np.std(np.stack(found), axis=0) for found in zip(*drawn, strict=True))
-    return Values(*(freeze(x) for x in (*worth(guess, policy, share), *errors)))
+    return Values(*(freeze(x) for x in (*valued(guess), *errors)))
