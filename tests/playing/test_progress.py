@@ -8,7 +8,7 @@ from matplotlib import pyplot
 
 import romdp
 from romdp.experiments import Experiment, RunDirectory, run_experiment
-from romdp.playing.progress import progress_bar
+from romdp.playing.player import progress_bar
 from romdp.worlds import random_romdp
 
 WORLD = random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1)

@@ -102,7 +102,7 @@ def play(
     from romdp.core.storage import check_output, write_json
     from romdp.playing import Online
     from romdp.playing import play as play_agent
-    from romdp.playing.environments import step_limit
+    from romdp.playing.places import step_limit
     from romdp.worlds.wrappers import ActionMask, make_environment
 
     check_output(out, "directory")

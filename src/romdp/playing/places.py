@@ -1,24 +1,126 @@
 """Where a run happens: a compiled world, or somebody's Gymnasium environments."""
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentLike, AgentState
 from romdp.core.errors import InvalidInputError, MisuseError, StructureError
 from romdp.core.randomness import Seed, seed_sequence, stream
+from romdp.core.validation import flag
 from romdp.encoding.observations import Numbers
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-from romdp.playing.environments import StepResult, step_limit, streams_of, world_shown_by
 from romdp.playing.episodes import Episodes
 from romdp.playing.learned import Learned, learned_by
 from romdp.playing.online import Online
+from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
+from romdp.worlds.wrappers import ActionMask
+
+_TRANSPARENT = (ActionMask, OrderEnforcing, PassiveEnvChecker, TimeLimit)  # and `make` adds some
+
+
+class StepResult(NamedTuple):
+    """What came of an action."""
+
+    reward: Any
+    shown: Any  # after an end: what the episode's last step showed, which need not be known
+    terminated: Any
+    truncated: Any
+    restart: Any = None  # after an end: what the next episode begins with, if that is known
+
+
+class Single:
+    """One environment, which is restarted at once."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+
+    def reset(self, seed: int) -> list[Any]:
+        """Start it; returns what it shows."""
+        return [self._env.reset(seed=seed)[0]]
+
+    def step(self, actions: list[Any]) -> Iterator[tuple[int, Any]]:
+        """Take an action."""
+        shown, reward, terminated, truncated, _ = self._env.step(actions[0])
+        over = flag(terminated, "terminated") | flag(truncated, "truncated")
+        restart = self._env.reset()[0] if over else None
+        yield 0, StepResult(reward, shown, terminated, truncated, restart)
+
+
+class Several:
+    """A vector of environments, which restart as their mode says.
+
+    In the mode ``NEXT_STEP`` the step after an end only restarts the environment, and its action is
+    not looked at.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self._restarting = np.zeros(env.num_envs, np.bool_)
+
+    def reset(self, seed: int) -> list[Any]:
+        """Start all of them; returns what they show."""
+        return self._parts(self._env.reset(seed=seed)[0])
+
+    def _parts(self, shown: Any) -> list[Any]:
+        return list(iterate(self._env.observation_space, shown))
+
+    def step(self, actions: list[Any]) -> Iterator[tuple[int, Any]]:
+        """Take an action in each."""
+        room: Any = create_empty_array(self.action_space, len(actions))
+        batch = concatenate(self.action_space, actions, room)
+        shown, rewards, terminated, truncated, _ = self._env.step(batch)
+        over = np.asarray(terminated) | np.asarray(truncated)
+        restarts = shown
+        if self._mode == AutoresetMode.DISABLED and over.any():
+            restarts, _ = self._env.reset(options={"reset_mask": over})
+        later = self._mode == AutoresetMode.NEXT_STEP
+        again = self._parts(restarts)
+        for place, seen in enumerate(self._parts(shown)):
+            if self._restarting[place]:
+                self._restarting[place] = False
+                yield place, seen
+                continue
+            self._restarting[place] = later and over[place]
+            restart = again[place] if over[place] and not later else None
+            yield (
+                place,
+                StepResult(rewards[place], seen, terminated[place], truncated[place], restart),
+            )
+
+
+def streams_of(env: Any) -> "Single | Several":
+    """Return the streams of an environment, or of a vector of them."""
+    return Several(env) if isinstance(env, gymnasium.vector.VectorEnv) else Single(env)
+
+
+def step_limit(env: Any) -> int | None:
+    """Return the most steps that an episode can have, if the environment says so."""
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    if limit is None:  # MiniGrid and others count the steps themselves
+        limit = getattr(getattr(env, "unwrapped", env), "max_steps", None)
+    return int(limit) if isinstance(limit, int | np.integer) and limit > 0 else None
+
+
+def world_shown_by(env: Any) -> ROMDP | None:
+    """Return the world behind an environment, if nothing changes what it shows and pays."""
+    while isinstance(env, _TRANSPARENT):
+        env = env.env
+    return env.world if isinstance(env, ROMDPEnv) else None
+
 
 _WORLD = 0  # the stream of the seed that the world draws from
 
@@ -31,77 +133,12 @@ def first_seed(seed: Seed = 0) -> int:
     return int(stream(seed_sequence(seed), _WORLD).generate_state(1)[0])
 
 
-class Place(Protocol):
-    """What a run needs of the place where it happens.
-
-    Attributes
-    ----------
-    gain
-        The optimal reward per step, NaN where it is not known.
-    reward
-        What was collected so far, in the place's own units.
-    expected_reward
-        The same with each reward's mean in its place; NaN where that is not known.
-    """
-
-    gain: float
-
-    @property
-    def state(self) -> AgentState:
-        """The life of the agent."""
-        ...
-
-    @property
-    def reward(self) -> float:
-        """What was collected so far."""
-        ...
-
-    @property
-    def expected_reward(self) -> float:
-        """The sum of the mean rewards."""
-        ...
-
-    @property
-    def episodes(self) -> Episodes:
-        """The episodes that were finished."""
-        ...
-
-    @property
-    def learned(self) -> Learned:
-        """What was learned so far: a policy and a model."""
-        ...
-
-    def must_think(self) -> bool:
-        """Whether the agent's epoch is over."""
-        ...
-
-    def think(self) -> None:
-        """Let the agent begin an epoch."""
-        ...
-
-    def advance(self, steps: int) -> None:
-        """Play until the agent must think or the steps are used up."""
-        ...
-
-    def describe(self) -> Any:
-        """Name the place, for a checkpoint's fingerprint."""
-        ...
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that a checkpoint must hold."""
-        ...
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], state: AgentState) -> None:
-        """Go back to where `arrays` was taken, with the agent as it was then."""
-        ...
-
-
 def place_for(
     agent: AgentLike | Online,
     world: Any,
     seed: Seed,
     reward_range: tuple[float, float] | None = None,
-) -> Place:
+) -> "CompiledPlace | DrivenPlace":
     """Choose the place for a ROMDP, an MDP or a Gymnasium environment."""
     if isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv):
         return DrivenPlace(agent, world, seed, reward_range)

@@ -2,9 +2,10 @@
 
 import contextlib
 import json
+import math
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,13 @@ from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.core.formats import Format, part
 from romdp.core.randomness import Seed, seed_sequence
-from romdp.core.text import in_notebook
+from romdp.core.text import in_notebook, notebook_bar
 from romdp.core.validation import whole_number
 from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint
-from romdp.playing.history import EpochRow, Figure, History, figure
 from romdp.playing.online import Online
 from romdp.playing.places import place_for
-from romdp.playing.run import Run
+from romdp.playing.run import EpochRow, Figure, History, Run, figure
 
 _FORMAT = Format("checkpoint", agent=part(), place=part(), history=part())
 
@@ -66,10 +66,18 @@ class Epoch:
 
 
 class Playing:
-    """A run under way; iterating over it plays on and yields the epochs.
+    """A run under way, also called `romdp.epochs`: iterate over it to play epoch by epoch.
 
-    Made by `epochs`, with the same arguments. ``playing.run`` holds the figures so far at any
-    time. While it plays, its checkpoint is locked.
+    The arguments are those of `play`. ``playing.run`` holds the figures so far at any time. While
+    it plays, its checkpoint is locked.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> world = romdp.worlds.random_romdp(seed=1)
+    >>> playing = romdp.epochs(romdp.UCRL2(), world, steps=100, seed=0)
+    >>> sum(epoch.length for epoch in playing)
+    100
     """
 
     def __init__(
@@ -161,17 +169,15 @@ class Playing:
     @property
     def run(self) -> Run:
         """The figures so far."""
-        epoch = self._epoch_row() if self.state.epoch else None
-        seed = describe(self._seed.entropy)
         return self._history.run(
             self._figure(),
-            epoch,
-            self.state.partition,
-            self._agent.name,
-            seed,
-            self._place.episodes,
-            self._place.learned,
-            self.state.objective,
+            self._epoch_row() if self.state.epoch else None,
+            partition=self.state.partition,
+            agent=self._agent.name,
+            seed=describe(self._seed.entropy),
+            returns=self._place.episodes.returns,
+            learned=self._place.learned,
+            objective=self.state.objective,
         )
 
     def _identity(self) -> dict[str, str]:
@@ -210,37 +216,7 @@ class Playing:
             )
 
 
-def epochs(
-    agent: AgentLike | Online,
-    world: Any,
-    steps: int,
-    seed: Seed = 0,
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = 30.0,
-    reward_range: tuple[float, float] | None = None,
-) -> Playing:
-    """Play epoch by epoch: iterate over the result, and ask its ``run`` at any time.
-
-    The arguments are those of `play`.
-
-    Examples
-    --------
-    >>> import romdp
-    >>> world = romdp.worlds.random_romdp(seed=1)
-    >>> playing = romdp.epochs(romdp.UCRL2(), world, steps=100, seed=0)
-    >>> sum(epoch.length for epoch in playing)
-    100
-    """
-    return Playing(
-        agent,
-        world,
-        steps,
-        seed,
-        checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds,
-        reward_range=reward_range,
-    )
+epochs = Playing
 
 
 def play(
@@ -297,7 +273,7 @@ def play(
     >>> run.partition.n_clusters, int(run.steps[-1])
     (3, 10000)
     """
-    playing = epochs(
+    playing = Playing(
         agent,
         world,
         steps,
@@ -308,8 +284,6 @@ def play(
     )
     listeners = [] if callback is None else [callback]
     if (sys.stderr.isatty() or in_notebook()) if progress is None else progress:
-        from romdp.playing.progress import progress_bar
-
         with progress_bar(playing.agent.name, playing.steps) as bar:
             _drain(playing, [*listeners, bar])
     else:
@@ -328,3 +302,36 @@ def _drain(playing: Playing, listeners: list[Callable[[Epoch], object]]) -> None
         with contextlib.suppress(Exception):
             error.run = playing.run  # type: ignore[attr-defined]
         raise
+
+
+@contextlib.contextmanager
+def progress_bar(name: str, steps: int) -> Iterator[Callable[[Epoch], None]]:
+    """Show a bar on stderr, or in the notebook; yields what to call after each epoch."""
+    if in_notebook():
+        bar = notebook_bar(name)
+        yield lambda epoch: bar(
+            _done(epoch) / steps, f"{_done(epoch):,} of {steps:,} steps; {_facts(epoch)}"
+        )
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as lines:
+        task = lines.add_task(name, total=steps, facts="")
+        yield lambda epoch: lines.update(task, completed=_done(epoch), facts=_facts(epoch))
+
+
+def _done(epoch: Epoch) -> int:
+    return epoch.start + epoch.length
+
+
+def _facts(epoch: Epoch) -> str:
+    regret = "" if math.isnan(epoch.regret) else f"regret {epoch.regret:,.0f}, "
+    return f"{regret}{epoch.n_clusters} groups"

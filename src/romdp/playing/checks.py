@@ -1,22 +1,195 @@
-"""The rules that every agent must keep."""
+"""What every agent must satisfy, as a check that anyone can run on an agent of their own."""
 
+import contextlib
 import dataclasses
+import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise, zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from romdp.agents.agent import AgentState
+from romdp.agents.agent import Agent, AgentState, require_agent
+from romdp.agents.planners import Planner
+from romdp.clustering.clusterer import Clusterer, Evidence
+from romdp.core.description import fingerprint
+from romdp.core.errors import ROMDPError
 from romdp.core.randomness import stream
+from romdp.core.validation import whole_number
+from romdp.data.counts import Counts
+from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
-from romdp.playing.checks.case import Arrays, Case, drained, outcome
-from romdp.playing.checks.watching import Notes, WatchedClusterer, WatchedPlanner
+from romdp.exact.mdp import MDP
+from romdp.exact.romdp import ROMDP, as_romdp
+from romdp.planning.backup import Plan
 from romdp.playing.online import Online
 from romdp.playing.player import Playing
 from romdp.worlds.environments import ROMDPEnv
+from romdp.worlds.named import random_romdp
 from romdp.worlds.simulator import Simulator
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class CheckError(ROMDPError, AssertionError):
+    """An agent that breaks a rule; the message says which one, in which world and how."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One agent in one world."""
+
+    agent: Agent
+    world: ROMDP
+    place: str
+    steps: int
+    seed: int
+
+    def demand(self, holds: bool, what: str) -> None:
+        """Raise unless a rule holds; ``what`` says how it was broken."""
+        if not holds:
+            raise CheckError(self._sentence(what))
+
+    def demand_equal(self, one: Arrays, other: Arrays, what: str) -> None:
+        """Raise unless two lots of arrays are the same bit by bit."""
+        names = sorted(one.keys() | other.keys())
+        differing = [name for name in names if not _same(one.get(name), other.get(name))]
+        self.demand(not differing, f"{what}: {', '.join(differing)} differ")
+
+    def _sentence(self, what: str) -> str:
+        name = getattr(self.agent, "name", self.agent)
+        return f"agent {name!r} in {self.place} ({self.steps} steps, seed {self.seed}): {what}"
+
+    @contextlib.contextmanager
+    def refusing_errors(self) -> Iterator[None]:
+        """Turn whatever the agent raises into a `CheckError`."""
+        try:
+            yield
+        except CheckError:
+            raise
+        except Exception as error:
+            hint = "; an agent that fits one world only needs world="
+            raise CheckError(
+                self._sentence(f"it raised {type(error).__name__}: {error}{hint}")
+            ) from error
+
+    @contextlib.contextmanager
+    def leaving_no_trace(self) -> Iterator[None]:
+        """Demand that the agent and the global generators stay as they are."""
+        before, numpy_before, python_before = fingerprint(self.agent), _numpy(), random.getstate()
+        yield
+        self.demand(fingerprint(self.agent) == before, "playing changed the agent itself")
+        untouched = _numpy() == numpy_before and random.getstate() == python_before
+        self.demand(untouched, "it drew from a global generator; use the seed that start() gets")
+
+    def playing(self, steps: int | None = None, seed: int | None = None, **options: Any) -> Playing:
+        """Prepare a run."""
+        seed = self.seed if seed is None else seed
+        return Playing(self.agent, self.world, steps or self.steps, seed, **options)
+
+    def played(self, steps: int | None = None, seed: int | None = None, **options: Any) -> Arrays:
+        """Play and return all that came of it."""
+        return drained(self.playing(steps, seed, **options))
+
+    @cached_property
+    def whole(self) -> Arrays:
+        """What came of playing all steps once, to compare other plays with."""
+        return self.played()
+
+    def state(self) -> AgentState:
+        """Start a life."""
+        return self.agent.start(self.world.n_observations, self.world.n_actions, self.seed)
+
+
+def _numpy() -> str:
+    return repr(np.random.get_state())  # noqa: NPY002 - to see that nobody used it
+
+
+def _same(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    if one is None or other is None:
+        return False
+    alike = one.dtype == other.dtype and one.shape == other.shape
+    return alike and one.tobytes() == other.tobytes()
+
+
+def drained(playing: Playing) -> Arrays:
+    """Play to the end and return the outcome."""
+    for _ in playing:
+        pass
+    return outcome(playing)
+
+
+def outcome(playing: Playing) -> Arrays:
+    """Return the figures of a run, its epochs and groupings, and the agent's state."""
+    run = playing.run
+    return {
+        "steps": run.steps,
+        "reward": run.reward,
+        "regret": run.regret,
+        "pseudo_regret": run.pseudo_regret,
+        "epochs": np.asarray(run.epochs),
+        "groupings": np.array([[n, *partition.labels] for n, partition in run.groupings]),
+        **{f"state.{name}": array.copy() for name, array in playing.state.arrays().items()},
+    }
+
+
+@dataclass
+class Notes:
+    """How many steps the clusterer was shown and the planner planned on."""
+
+    shown: int = 0
+    placed: int = 0
+    planned: int = 0
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class WatchedClusterer:
+    """A clusterer whose evidence is looked at."""
+
+    clusterer: Clusterer
+    notes: Notes = field(repr=False)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the clusterer reads."""
+        return self.clusterer.needs
+
+    def regroup(
+        self, evidence: Evidence, previous: Partition, rng: np.random.Generator
+    ) -> Partition:
+        """Note what is shown, and ask the clusterer."""
+        visits = evidence.counts.visits.sum(axis=1)
+        partition = self.clusterer.regroup(evidence, previous, rng)
+        self.notes.shown = int(visits.sum())
+        self.notes.placed = int(visits[partition.labels >= 0].sum())
+        self.notes.planned, self.notes.t = 0, evidence.step  # without a group nobody plans
+        return partition
+
+
+@dataclass(frozen=True)
+class WatchedPlanner:
+    """A planner whose counts are looked at."""
+
+    planner: Planner
+    notes: Notes = field(repr=False)
+
+    def plan(
+        self,
+        counts: Counts,
+        t: int,
+        rng: np.random.Generator,
+        start: NDArray[np.float64] | None = None,
+        n_observations: int | None = None,
+    ) -> Plan:
+        """Note what is planned on, and ask the planner."""
+        self.notes.planned, self.notes.t = int(counts.visits.sum()), t
+        return self.planner.plan(counts, t, rng, start, n_observations)
 
 
 def _own_loop(case: Case) -> AgentState:
@@ -209,3 +382,60 @@ RULES: tuple[Callable[[Case], None], ...] = (
     _check_gymnasium,
     _check_never_seen,
 )
+
+
+def check_agent(
+    agent: Agent, world: ROMDP | MDP | None = None, steps: int = 200, seed: int = 0
+) -> None:
+    """Run an agent through what every agent must satisfy.
+
+    - The agent is a description: playing does not change it, nor any global generator.
+    - Its table holds an action for every observation.
+    - The same seed gives the same run, also with another play of the same agent under way.
+    - Playing some steps and going on from a checkpoint equals playing all of them, bit by bit.
+    - Saving and loading changes nothing.
+    - Counts are those of all steps so far, also when it groups and plans (the latter is looked
+      at where it has a ``clusterer`` and a ``planner``, as `Agent` has, and forgets nothing).
+    - Compiled play, and a loop of one's own over the same stream, agree bit by bit.
+    - It plays in a Gymnasium environment, and acts on observations that it has never seen.
+
+    Parameters
+    ----------
+    agent
+        An `Agent`, or anything else that `romdp.play` takes.
+    world
+        Where to play. By default in three small random worlds: an ordinary one, one with a
+        single hidden state and one with a single action. An agent that fits one world only,
+        such as the oracle, needs that one.
+    steps
+        How many steps a run has, at least 20.
+    seed
+        Seeds every run.
+
+    Raises
+    ------
+    CheckError
+        At the first rule that is broken.
+
+    Examples
+    --------
+    >>> import romdp
+    >>> check_agent(romdp.PSRL(), steps=50)
+    """
+    require_agent(agent)
+    length = whole_number(steps, "steps", 20)
+    start = whole_number(seed, "seed", 0)
+    worlds = _small_worlds() if world is None else {"the given world": as_romdp(world)}
+    for place, romdp in worlds.items():
+        case = Case(agent, romdp, place, length, start)
+        with case.refusing_errors(), case.leaving_no_trace():
+            for check in RULES:
+                check(case)
+
+
+def _small_worlds() -> dict[str, ROMDP]:
+    return {
+        "a random world": random_romdp(n_states=3, n_actions=2, n_observations=9, seed=1),
+        "a one-state world": random_romdp(n_states=1, n_actions=2, n_observations=4, seed=2),
+        "a one-action world": random_romdp(n_states=3, n_actions=1, n_observations=6, seed=3),
+    }
