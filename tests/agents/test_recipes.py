@@ -8,8 +8,8 @@ from romdp.agents.agent import Agent
 from romdp.agents.planners import Optimism, Posterior
 from romdp.agents.stopping import Doubling
 from romdp.clustering.clusterer import Known, Singletons, Spaced
-from romdp.core.description import fingerprint
 from romdp.core.errors import InvalidInputError, UnknownNameError
+from romdp.core.formats import fingerprint
 
 LABELS = np.array([0, 1, 0, 2])
 

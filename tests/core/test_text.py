@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import romdp
-from romdp.core.description import describe, fingerprint
 from romdp.core.errors import ROMDPError, StorageError, UnknownNameError
+from romdp.core.formats import describe, fingerprint
 from romdp.core.text import columns, count, interval, number, one_line, plain
 
 
@@ -169,7 +169,7 @@ def test_equal_values_have_the_same_fingerprint(one, other):
 def test_a_fingerprint_is_the_same_in_another_process():
     """Python salts the hashes of strings anew in each; a checkpoint must not notice."""
     code = (
-        "import romdp; from romdp.core.description import fingerprint; "
+        "import romdp; from romdp.core.formats import fingerprint; "
         "print(fingerprint([romdp.UCRL2(), romdp.Oracle([0, 1, 1]), {'x', 'y', 'z'}]))"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from romdp.agents.agent import Agent, AgentState, require_agent
 from romdp.agents.planners import Planner
 from romdp.clustering.clusterer import Clusterer, Evidence
-from romdp.core.description import fingerprint
 from romdp.core.errors import ROMDPError
+from romdp.core.formats import fingerprint
 from romdp.core.randomness import stream
 from romdp.core.validation import whole_number
 from romdp.data.counts import Counts

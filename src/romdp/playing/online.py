@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentLike, AgentState
-from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
-from romdp.core.formats import Format, exact, part, real, whole
+from romdp.core.formats import Format, describe, exact, fingerprint, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import flag, whole_number
@@ -23,8 +22,7 @@ from romdp.encoding.remembered import RememberedCodes
 from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.agent_files import agent_from, agent_to_dict
 from romdp.playing.episodes import Episodes, Novelty
-from romdp.playing.learned import Learned, learned_by
-from romdp.playing.policy import Policy
+from romdp.playing.policy import Learned, Policy, learned_by
 from romdp.playing.remembering import RememberingEncoder
 from romdp.playing.replay import CUT, ENDED, GOES_ON, Replay
 from romdp.playing.rewards import range_for, unit_reward, zero_reward

@@ -19,8 +19,8 @@ from romdp.encoding.observations import Numbers
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.playing.episodes import Episodes
-from romdp.playing.learned import Learned, learned_by
 from romdp.playing.online import Online
+from romdp.playing.policy import Learned, learned_by
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.simulator import Simulator
 from romdp.worlds.wrappers import ActionMask

@@ -12,9 +12,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentLike, AgentState, require_agent
-from romdp.core.description import describe, fingerprint
 from romdp.core.errors import InvalidInputError, ROMDPError
-from romdp.core.formats import Format, part
+from romdp.core.formats import Format, describe, fingerprint, part
 from romdp.core.randomness import Seed, seed_sequence
 from romdp.core.text import in_notebook, notebook_bar
 from romdp.core.validation import whole_number

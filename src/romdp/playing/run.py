@@ -19,8 +19,7 @@ from romdp.playing.episodes import (
     shown_range,
     success_rate,
 )
-from romdp.playing.learned import Learned
-from romdp.playing.policy import Policy
+from romdp.playing.policy import Learned, Policy
 
 if TYPE_CHECKING:
     import pandas
