@@ -7,14 +7,11 @@ visits may be spare: they are used before that ends it.
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.compiled import kernel
-
-Ints: TypeAlias = NDArray[np.int64]
 
 FOREVER = int(np.iinfo(np.int64).max)
 """A number of steps or visits that is never used up."""

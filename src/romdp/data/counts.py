@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.validation import (
     entry,
@@ -27,8 +28,6 @@ from romdp.core.validation import (
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, Trajectory
 from romdp.data.transitions import (
-    Floats,
-    Ints,
     Sparse,
     Transitions,
     append_end,
@@ -399,7 +398,7 @@ class Counts:
 
     def met(self) -> Ints:
         """List the observations that were visited or reached."""
-        met: NDArray[np.bool_] = np.asarray(self.visits.any(axis=1))
+        met: Bools = np.asarray(self.visits.any(axis=1))
         met[self.matrix().indices] = True
         return np.flatnonzero(met)
 

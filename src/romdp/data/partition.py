@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.validation import freeze, real_array, refuse, whole_array, whole_number
 
@@ -54,7 +55,7 @@ class Partition:
     Partition(5 observations in 2 groups of 2, 2; 1 in none)
     """
 
-    labels: NDArray[np.int64]
+    labels: Ints
     n_clusters: int
 
     def __init__(self, labels: ArrayLike) -> None:
@@ -89,12 +90,12 @@ class Partition:
         return self.n_clusters == self.n_observations
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """Number of observations in each group."""
         return freeze(np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters))
 
     @cached_property
-    def members(self) -> tuple[NDArray[np.int64], ...]:
+    def members(self) -> tuple[Ints, ...]:
         """The observations of each group, in increasing order.
 
         Examples
@@ -164,7 +165,7 @@ class Partition:
             )
         return Partition(np.where(self.labels >= 0, groups.labels[self.labels], -1))
 
-    def among(self, places: NDArray[np.int64], n_observations: int) -> "Partition":
+    def among(self, places: Ints, n_observations: int) -> "Partition":
         """Take the grouping of some observations to all; the others have no group.
 
         ``places`` holds the number of each among all, ascending, so labels need not change.
@@ -289,7 +290,7 @@ def _check_kind(value: object) -> None:
         )
 
 
-def _renumber(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def _renumber(labels: Ints) -> tuple[Ints, int]:
     """Give the labels numbers by first appearance, -1 kept, and count them."""
     placed = labels >= 0
     _, first, inverse = np.unique(labels[placed], return_index=True, return_inverse=True)
@@ -300,21 +301,19 @@ def _renumber(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     return renumbered, len(first)
 
 
-def _overlaps(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
-) -> _Table:
+def _overlaps(rows: Ints, columns: Ints, shape: tuple[int, int]) -> _Table:
     """Count equal (row, column) pairs in a sparse matrix."""
     ones = np.ones(len(rows), np.int64)
     table: _Table = scipy.sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()
     return table
 
 
-def _pairs(sizes: NDArray[np.int64]) -> float:
+def _pairs(sizes: Ints) -> float:
     """Count the unordered pairs inside sets of these sizes."""
     return float((sizes * (sizes - 1) // 2).sum())
 
 
-def _checked_weights(weights: ArrayLike | None, n_observations: int) -> NDArray[np.float64]:
+def _checked_weights(weights: ArrayLike | None, n_observations: int) -> Floats:
     """Check the weights of the observations; without any, all weigh one."""
     if weights is None:
         return np.ones(n_observations)

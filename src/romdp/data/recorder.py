@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Ints
 from romdp.core.formats import Format, index, optional, real, whole
 from romdp.core.validation import LARGEST_REWARD, freeze
 from romdp.data.counts import LARGEST, PER_PAIR, Counts
@@ -67,14 +68,14 @@ class HashedCounts(Counts):
         """Whether the transitions are a sparse matrix: always."""
         return True
 
-    def met(self) -> NDArray[np.int64]:
+    def met(self) -> Ints:
         """List the observations that were visited or reached."""
         end = self._recorder.n_met
-        met: NDArray[np.bool_] = np.asarray(self.visits[:end].any(axis=1))
+        met: Bools = np.asarray(self.visits[:end].any(axis=1))
         met[self._tally.items(ordered=False)[0] % self.n_observations] = True
         return np.flatnonzero(met)
 
-    def restrict(self, chosen: NDArray[np.int64]) -> Counts:
+    def restrict(self, chosen: Ints) -> Counts:
         """Keep some of the observations that were met, renumbered; the others cost nothing."""
         size, n_actions = len(chosen), self.n_actions
         labels = np.full(self._recorder.n_met, -1)
@@ -134,7 +135,7 @@ class Recorder:
         self.n_observations = n_observations
         self.n_actions = n_actions
         self.n_owners = n_observations
-        self.owners: NDArray[np.int64] | None = None  # None: every observation owns itself
+        self.owners: Ints | None = None  # None: every observation owns itself
         cells = n_observations * n_actions
         self.visits = np.zeros(cells, np.int64)
         self.reward_sums = np.zeros(cells, np.float64)
@@ -143,9 +144,9 @@ class Recorder:
         self.ends = np.zeros(cells, np.int64)  # steps of each cell that ended an episode
         self.starts = np.zeros(n_observations, np.int64)
         self.has_ends = False
-        self._grouped: tuple[Partition, NDArray[np.int64] | Tally] | None = None  # of groups
+        self._grouped: tuple[Partition, Ints | Tally] | None = None  # of groups
         self.n_met = 0  # no observation from this one on was met in `record`
-        self.triple_groups: NDArray[np.int64] | None = None  # None: nobody watches triples
+        self.triple_groups: Ints | None = None  # None: nobody watches triples
         self.triple_actions = np.empty(0, np.int64)
         self.triples_tally = Tally(0)
         self.last = np.full(1, -1, np.int64)  # the group before the present one; -1: none
@@ -155,7 +156,7 @@ class Recorder:
         """How many groups the watched triples are made of; 0 while none are watched."""
         return self.triple_actions.size
 
-    def watch_triples(self, groups: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+    def watch_triples(self, groups: Ints, actions: Ints) -> None:
         """Start the triple counts of an epoch afresh.
 
         Parameters

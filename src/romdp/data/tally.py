@@ -11,8 +11,8 @@ Their arrays are flat: a cell is ``observation * n_actions + action``.
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import TooLargeError
 
@@ -24,9 +24,7 @@ _SMALLEST_TABLE = 2**12
 
 
 @kernel
-def add(
-    keys: NDArray[np.int64] | None, counts: NDArray[np.int64], journal: NDArray[np.int64], key: int
-) -> None:
+def add(keys: Ints | None, counts: Ints, journal: Ints, key: int) -> None:
     """Count one key. ``keys`` is None for a plain array; a hash table must have a free slot.
 
     ``journal[0]`` is the number of slots taken. If the journal is longer, ``journal[1]`` is the
@@ -47,7 +45,7 @@ def add(
 
 
 @kernel
-def is_full(keys: NDArray[np.int64] | None, journal: NDArray[np.int64]) -> bool:
+def is_full(keys: Ints | None, journal: Ints) -> bool:
     """Say whether a hash table must grow before the next key; a plain array never is full."""
     if keys is None:
         return False
@@ -56,7 +54,7 @@ def is_full(keys: NDArray[np.int64] | None, journal: NDArray[np.int64]) -> bool:
 
 
 @kernel
-def _slot(keys: NDArray[np.int64], key: int) -> np.int64:
+def _slot(keys: Ints, key: int) -> np.int64:
     """Find the slot of a key, or the free one where it belongs (linear probing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
@@ -68,12 +66,7 @@ def _slot(keys: NDArray[np.int64], key: int) -> np.int64:
 
 
 @kernel
-def _move(
-    old_keys: NDArray[np.int64],
-    old_counts: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:
+def _move(old_keys: Ints, old_counts: Ints, keys: Ints, counts: Ints) -> None:
     for i in range(old_keys.size):
         if old_keys[i] != _EMPTY:
             slot = _slot(keys, old_keys[i])
@@ -82,13 +75,7 @@ def _move(
 
 
 @kernel
-def _add_many(
-    keys: NDArray[np.int64] | None,
-    counts: NDArray[np.int64],
-    journal: NDArray[np.int64],
-    new: NDArray[np.int64],
-    start: int,
-) -> int:
+def _add_many(keys: Ints | None, counts: Ints, journal: Ints, new: Ints, start: int) -> int:
     """Count keys from ``start`` on until all are counted or the table is full."""
     for i in range(start, new.size):
         if is_full(keys, journal):
@@ -99,12 +86,7 @@ def _add_many(
 
 @kernel
 def _number_many(
-    keys: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-    journal: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    start: int,
-    found: NDArray[np.int64],
+    keys: Ints, numbers: Ints, journal: Ints, wanted: Ints, start: int, found: Ints
 ) -> int:
     """Find the numbers of keys from ``start`` on until all are found or the table is full."""
     for i in range(start, wanted.size):
@@ -135,7 +117,7 @@ class Tally:
         if n_keys > np.iinfo(np.int64).max:
             raise TooLargeError(f"{n_keys:.3g} possible keys do not fit in 64 bits")
         self.n_keys = n_keys
-        self.keys: NDArray[np.int64] | None = None
+        self.keys: Ints | None = None
         hashed = n_keys > DENSE_LIMIT if hashed is None else hashed
         self.counts = np.zeros(0 if hashed else n_keys, np.int64)
         self.journal = np.zeros(1, np.int64)
@@ -147,18 +129,18 @@ class Tally:
         """Whether the counts are a plain array with one entry per key."""
         return self.keys is None
 
-    def _new_table(self, size: int) -> NDArray[np.int64]:
+    def _new_table(self, size: int) -> Ints:
         self.keys = np.full(size, _EMPTY, np.int64)
         self.counts = np.zeros(size, np.int64)
         return self.keys
 
-    def add(self, keys: NDArray[np.int64]) -> None:
+    def add(self, keys: Ints) -> None:
         """Count every key of an array."""
         done = 0
         while (done := _add_many(self.keys, self.counts, self.journal, keys, done)) < keys.size:
             self.make_room()
 
-    def number(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    def number(self, keys: Ints) -> Ints:
         """Return a number for each key, in the order of first appearance.
 
         A hash table that numbers keys does not count them.
@@ -171,7 +153,7 @@ class Tally:
                 return found
             self.make_room()
 
-    def by_number(self) -> NDArray[np.int64]:
+    def by_number(self) -> Ints:
         """Return the keys in the order of their numbers."""
         keys, numbers = self.items(ordered=False)
         return keys[np.argsort(numbers)]
@@ -190,7 +172,7 @@ class Tally:
         """From now on, remember the latest keys too, up to ``room`` of them."""
         self.journal = np.append(self.journal[0], np.zeros(1 + room, np.int64))
 
-    def noted(self) -> NDArray[np.int64] | None:
+    def noted(self) -> Ints | None:
         """Return the keys added since the last call, in order, or None if they did not fit.
 
         Without `take_notes` there are none to return.
@@ -200,7 +182,7 @@ class Tally:
         number, self.journal[1] = int(self.journal[1]), 0
         return self.journal[2 : 2 + number].copy() if number <= self.journal.size - 2 else None
 
-    def items(self, *, ordered: bool = True) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def items(self, *, ordered: bool = True) -> tuple[Ints, Ints]:
         """Return the keys that occurred, ascending unless not ``ordered``, and their counts."""
         if self.keys is None:
             keys = np.flatnonzero(self.counts)
@@ -217,13 +199,7 @@ class Tally:
         self.journal[:2] = 0
 
     @classmethod
-    def from_items(
-        cls,
-        n_keys: int,
-        keys: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        hashed: bool | None = None,
-    ) -> Self:
+    def from_items(cls, n_keys: int, keys: Ints, counts: Ints, hashed: bool | None = None) -> Self:
         """Rebuild a tally from `items`."""
         tally = cls(n_keys, hashed)
         if tally.keys is None:
@@ -243,12 +219,12 @@ def count_step(
     reward: float,
     next_owner: int,
     n_owners: int,
-    visits: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    keys: NDArray[np.int64] | None,
-    pairs: NDArray[np.int64],
-    journal: NDArray[np.int64],
+    visits: Ints,
+    sums: Floats,
+    squares: Floats,
+    keys: Ints | None,
+    pairs: Ints,
+    journal: Ints,
 ) -> None:
     """Count a visit of ``cell`` (owner * n_actions + action), its reward and its successor.
 
@@ -262,7 +238,7 @@ def count_step(
 
 
 @kernel
-def owner_of(owners: NDArray[np.int64] | None, observation: int) -> int:
+def owner_of(owners: Ints | None, observation: int) -> int:
     """Return the group that an observation is counted under: itself unless there are ``owners``."""
     if owners is None:
         return observation
@@ -274,11 +250,11 @@ def count_triple(
     previous: int,
     observation: int,
     next_observation: int,
-    groups: NDArray[np.int64] | None,
+    groups: Ints | None,
     n_groups: int,
-    keys: NDArray[np.int64] | None,
-    triples: NDArray[np.int64],
-    journal: NDArray[np.int64],
+    keys: Ints | None,
+    triples: Ints,
+    journal: Ints,
 ) -> int:
     """Count (previous group, group, next group); returns the previous group of the next step.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import (
@@ -63,12 +64,12 @@ class Trajectory:
     array([ 1,  0,  2, -1])
     """
 
-    observations: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64] | None
-    lengths: NDArray[np.int64]
-    final_observations: NDArray[np.int64]
-    terminated: NDArray[np.bool_]
+    observations: Ints
+    actions: Ints
+    rewards: Floats | None
+    lengths: Ints
+    final_observations: Ints
+    terminated: Bools
     n_observations: int
     n_actions: int
     vectors: NDArray[Any] | None
@@ -157,12 +158,12 @@ class Trajectory:
         return len(self.lengths)
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Ints:
         """The index of each episode's first step."""
         return freeze(np.cumsum(self.lengths) - self.lengths)
 
     @cached_property
-    def next_observations(self) -> NDArray[np.int64]:
+    def next_observations(self) -> Ints:
         """What each step led to; `UNKNOWN` (-1) or `END` (-2) where that is no observation."""
         following = np.empty(self.n_steps, np.int64)
         following[:-1] = self.observations[1:]
@@ -171,14 +172,14 @@ class Trajectory:
         return freeze(following)
 
     @cached_property
-    def ages(self) -> NDArray[np.int64]:
+    def ages(self) -> Ints:
         """How many steps of the episode were over at each step."""
         return freeze(np.arange(self.n_steps) - np.repeat(self.starts, self.lengths))
 
     @property
-    def first_observations(self) -> NDArray[np.int64]:
+    def first_observations(self) -> Ints:
         """What episodes began with, as far as their first steps are among these."""
-        first: NDArray[np.int64] = self.observations[self.starts[self.ages[self.starts] == 0]]
+        first: Ints = self.observations[self.starts[self.ages[self.starts] == 0]]
         return first
 
     @property
@@ -224,7 +225,7 @@ class Trajectory:
             ages=self.ages[steps],
         )
 
-    def encoded(self, codes: NDArray[np.int64], n_codes: int) -> "Trajectory":
+    def encoded(self, codes: Ints, n_codes: int) -> "Trajectory":
         """Return the same steps with the code of each row in place of its vector."""
         return self.changed(
             observations=codes,
@@ -235,7 +236,7 @@ class Trajectory:
 
     def triples(
         self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[Ints, Ints, Ints, Ints]:
         """List what came before, at and after every inner step.
 
         Returns

@@ -10,17 +10,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.validation import entry
 from romdp.data.partition import Partition
 from romdp.data.tally import DENSE_LIMIT
 
-Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 Sparse: TypeAlias = "scipy.sparse.csr_array[np.int64, tuple[int, int]]"
 """Transitions with one row per pair (observation, action) and one column per observation."""
-Transitions: TypeAlias = "NDArray[np.int64] | scipy.sparse.csr_array[np.int64, tuple[int, int]]"
+Transitions: TypeAlias = "Ints | scipy.sparse.csr_array[np.int64, tuple[int, int]]"
 
 _CSR_PARTS = ("data", "indices", "indptr")
 
@@ -90,12 +89,7 @@ def _group_stored(
 
 
 @kernel
-def group_keys(
-    keys: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    out: NDArray[np.int64],
-) -> None:
+def group_keys(keys: Ints, counts: Ints, labels: Ints, out: Ints) -> None:
     """Add keys and their counts, such as those of a hash table, to transitions of groups."""
     n_observations, n_actions = labels.size, out.shape[1]
     for slot in range(keys.size):
@@ -106,9 +100,7 @@ def group_keys(
                 out[labels[observation], action, labels[following]] += counts[slot]
 
 
-def keys_of_groups(
-    keys: Ints, labels: Ints, n_groups: int, n_actions: int
-) -> tuple[Ints, NDArray[np.bool_]]:
+def keys_of_groups(keys: Ints, labels: Ints, n_groups: int, n_actions: int) -> tuple[Ints, Bools]:
     """Turn keys of observations into keys of groups; says which have both groups."""
     cells, following = np.divmod(keys, labels.size)
     rows, target, kept = places_of_groups(cells, following, labels, n_actions)
@@ -117,7 +109,7 @@ def keys_of_groups(
 
 def places_of_groups(
     rows: NDArray[Any], columns: NDArray[Any], labels: Ints, n_actions: int
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+) -> tuple[Ints, Ints, Bools]:
     """Turn rows and columns of observations into those of groups; says which have both groups."""
     source, target = labels[rows // n_actions], labels[columns]
     kept = (source >= 0) & (target >= 0)

@@ -8,8 +8,9 @@ kept, so that no array of n_observations cubed is ever needed.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import freeze, whole_array, whole_number
 from romdp.data.partition import Partition
@@ -47,11 +48,11 @@ class Triples:
     array([2])
     """
 
-    previous: NDArray[np.int64]
-    middle: NDArray[np.int64]
-    action: NDArray[np.int64]
-    next: NDArray[np.int64]
-    count: NDArray[np.int64]
+    previous: Ints
+    middle: Ints
+    action: Ints
+    next: Ints
+    count: Ints
     n_observations: int
     n_actions: int
 
@@ -75,7 +76,7 @@ class Triples:
         columns = [whole_array(given[name], name, shape, 0, highest[name]) for name in _COLUMNS]
         self._set(_merge_equal(columns, n_observations, n_actions), n_observations, n_actions)
 
-    def _set(self, columns: list[NDArray[np.int64]], n_observations: int, n_actions: int) -> None:
+    def _set(self, columns: list[Ints], n_observations: int, n_actions: int) -> None:
         """Fill the fields with columns that are sorted and distinct."""
         for name, column in zip(_COLUMNS, columns, strict=True):
             object.__setattr__(self, name, freeze(column))
@@ -83,9 +84,7 @@ class Triples:
         object.__setattr__(self, "n_actions", n_actions)
 
     @classmethod
-    def _make(
-        cls, columns: list[NDArray[np.int64]], n_observations: int, n_actions: int
-    ) -> "Triples":
+    def _make(cls, columns: list[Ints], n_observations: int, n_actions: int) -> "Triples":
         """Build from columns that are sorted and distinct."""
         triples = object.__new__(cls)
         triples._set(columns, n_observations, n_actions)
@@ -168,13 +167,11 @@ class Triples:
             f"{self.n_observations:,} observations, {self.n_actions} actions)"
         )
 
-    def _columns(self) -> list[NDArray[np.int64]]:
+    def _columns(self) -> list[Ints]:
         return [getattr(self, name) for name in _COLUMNS]
 
 
-def _merge_equal(
-    columns: list[NDArray[np.int64]], n_observations: int, n_actions: int
-) -> list[NDArray[np.int64]]:
+def _merge_equal(columns: list[Ints], n_observations: int, n_actions: int) -> list[Ints]:
     """Sort the triples and add up the counts of equal ones, leaving out those that are 0."""
     previous, middle, action, following, count = columns
     if n_actions * n_observations**3 <= _LARGEST:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.errors import InvalidInputError
 
 BLOCK = 2**22
@@ -92,7 +93,7 @@ def column_names(values: Any) -> list[str]:
     return []
 
 
-def _vector_rows(rows: Sequence[Any], name: str) -> NDArray[np.float64]:
+def _vector_rows(rows: Sequence[Any], name: str) -> Floats:
     """Read lists of numbers, which must be equally long; entries need not be finite."""
     try:
         lengths = [len(row) for row in rows]

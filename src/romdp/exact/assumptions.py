@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import StructureError
 from romdp.core.text import html_table, plain
 from romdp.exact.chains import Mixing
@@ -103,9 +104,7 @@ class Assumptions:
         ]
 
 
-def find_assumptions(
-    hidden: MDP, labels: NDArray[np.int64], observation_chance: NDArray[np.float64]
-) -> Assumptions:
+def find_assumptions(hidden: MDP, labels: Ints, observation_chance: Floats) -> Assumptions:
     """Examine a hidden MDP and the probability of each observation in its state.
 
     Ergodicity is decided on the graph. A state that some policy can avoid forever is found as
@@ -153,7 +152,7 @@ def find_assumptions(
     )
 
 
-def ergodicity(transition: NDArray[np.float64]) -> tuple[bool | None, str]:
+def ergodicity(transition: Floats) -> tuple[bool | None, str]:
     """Say whether every policy's chain is irreducible and aperiodic, if that is known, and why."""
     if (transition > 0).all():
         return True, "every transition has positive probability"
@@ -168,7 +167,7 @@ def ergodicity(transition: NDArray[np.float64]) -> tuple[bool | None, str]:
     return True, "no state can be avoided and no policy's chain is periodic"
 
 
-def _gaps(laws: NDArray[np.float64]) -> tuple[float, float]:
+def _gaps(laws: Floats) -> tuple[float, float]:
     """Smallest L1 difference of two states: over all actions, and under each pair's best one."""
     n_states = laws.shape[0]
     if n_states == 1:
@@ -181,9 +180,7 @@ def _gaps(laws: NDArray[np.float64]) -> tuple[float, float]:
     return worst, best
 
 
-def _observable_diameter(
-    hidden: MDP, labels: NDArray[np.int64], observation_chance: NDArray[np.float64]
-) -> float:
+def _observable_diameter(hidden: MDP, labels: Ints, observation_chance: Floats) -> float:
     rarest = np.full(hidden.n_states, np.inf)
     np.minimum.at(rarest, labels, observation_chance)
     times = hitting_times(hidden.transition, chance=rarest)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import StructureError
 
@@ -20,15 +21,13 @@ _CLOSE = 64  # powers of a chain up to this one are all tried, then only every d
 _FARTHEST = 2**50
 _NO_CONTRACTION = 1e-12  # rounding can fake a contraction smaller than this
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
     """The recurrent classes of a chain (sorted by their first state) and its transient states."""
 
-    recurrent: tuple[NDArray[np.int64], ...]
-    transient: NDArray[np.int64]
+    recurrent: tuple[Ints, ...]
+    transient: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _expand(reduced: Floats, pivots: Floats) -> Floats:
 
 
 @kernel
-def support_period(support: NDArray[np.bool_]) -> int:
+def support_period(support: Bools) -> int:
     """Return the period of the class of state 0, ``support[i, j]``: can i go to j in one step."""
     n = support.shape[0]
     level = np.full(n, -1, np.int64)
@@ -234,7 +233,7 @@ def classes(matrix: Floats) -> Classes:
     return Classes(tuple(members), np.flatnonzero(~closed[component]))
 
 
-def period(matrix: Floats, members: NDArray[np.int64]) -> int:
+def period(matrix: Floats, members: Ints) -> int:
     """Return the period of a recurrent class.
 
     Examples
@@ -245,13 +244,13 @@ def period(matrix: Floats, members: NDArray[np.int64]) -> int:
     return int(support_period(matrix[np.ix_(members, members)] > 0))
 
 
-def _listed(states: NDArray[np.int64]) -> str:
+def _listed(states: Ints) -> str:
     """Write a class for a message, shortened where it is long."""
     names = [str(int(state)) for state in states[:6]]
     return "{" + ", ".join(names) + (", ...}" if len(states) > 6 else "}")
 
 
-def _single_class(matrix: Floats, question: str) -> NDArray[np.int64]:
+def _single_class(matrix: Floats, question: str) -> Ints:
     """Return the one recurrent class, or say that there are several."""
     recurrent = classes(matrix).recurrent
     if len(recurrent) > 1:

@@ -6,17 +6,15 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import real_array, refuse
-from romdp.exact.chains import Floats, expected_total, support_period
+from romdp.exact.chains import expected_total, support_period
 
 _SPARSE = 0.1  # below this share of non-zero entries a product with a sparse matrix is quicker
 _ENUMERABLE = 100_000
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class _Graph(NamedTuple):

@@ -5,8 +5,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import StructureError
 from romdp.core.formats import Format, fact, real
 from romdp.core.validation import (
@@ -43,7 +44,7 @@ _RAREST = 1e-12  # rarer transitions are lost in the rounding of the optimality 
 _CERTAIN = 1e-6  # only where biases exceed some 1e9 is a solution less exact than this
 
 
-def _one_gain(gain: NDArray[np.float64], laws: NDArray[np.float64], what: str) -> float:
+def _one_gain(gain: Floats, laws: Floats, what: str) -> float:
     """Return the gain that all states share, or name two that differ."""
     low, high = int(gain.argmin()), int(gain.argmax())
     if gain[high] - gain[low] > _SAME_GAIN:
@@ -89,8 +90,8 @@ class MDP(Frozen):
     (0.75, array([1, 0]))
     """
 
-    transition: NDArray[np.float64]
-    reward: NDArray[np.float64]
+    transition: Floats
+    reward: Floats
     reward_law: str
 
     def __init__(
@@ -164,16 +165,16 @@ class MDP(Frozen):
         return _one_gain(self._solution.gain, self.transition, "the optimal gain")
 
     @cached_property
-    def bias(self) -> NDArray[np.float64]:
+    def bias(self) -> Floats:
         """(S,) bias of the optimal policy, its head start over the gain from each state."""
         return freeze(self._solution.bias)
 
     @cached_property
-    def optimal_policy(self) -> NDArray[np.int64]:
+    def optimal_policy(self) -> Ints:
         """(S,) actions of a policy with the largest gain from every state."""
         return freeze(self._solution.policy)
 
-    def chain(self, policy: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def chain(self, policy: ArrayLike) -> tuple[Floats, Floats]:
         """Return the (S, S) transition matrix and the (S,) mean rewards under a policy.
 
         Parameters
@@ -207,7 +208,7 @@ class MDP(Frozen):
         policy: ArrayLike | None = None,
         *,
         ending: ArrayLike | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return what the best policy, or a given one, is worth from every state, exactly.
 
         Parameters
@@ -233,9 +234,7 @@ class MDP(Frozen):
         """
         return self._solve(objective, policy, ending)[0]
 
-    def best_policy(
-        self, objective: ObjectiveLike, *, ending: ArrayLike | None = None
-    ) -> NDArray[np.int64]:
+    def best_policy(self, objective: ObjectiveLike, *, ending: ArrayLike | None = None) -> Ints:
         """Return a policy that is worth most under an objective.
 
         The arguments are those of `values`. The result has shape (S,), or (H, S) under a horizon:
@@ -245,7 +244,7 @@ class MDP(Frozen):
 
     def _solve(
         self, objective: ObjectiveLike, policy: ArrayLike | None, ending: ArrayLike | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    ) -> tuple[Floats, Ints]:
         goal = Objective.parse(objective)
         if goal.is_average:
             if policy is None:
@@ -270,7 +269,7 @@ class MDP(Frozen):
             return solvers.discounted_iteration(self.transition, rewards, goal.rate, ends)
         return solvers.discounted_values(self.transition, rewards, goal.rate, ends, given), given
 
-    def stationary(self, policy: ArrayLike) -> NDArray[np.float64]:
+    def stationary(self, policy: ArrayLike) -> Floats:
         """Return the (S,) long-run share of time in each state under a policy.
 
         Raises

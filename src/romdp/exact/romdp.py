@@ -5,8 +5,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.formats import Format, fact, index, real
 from romdp.core.validation import (
@@ -73,12 +74,12 @@ class ROMDP(Frozen):
     (0.2, 0.2)
     """
 
-    transition: NDArray[np.float64]
-    reward: NDArray[np.float64]
+    transition: Floats
+    reward: Floats
     reward_law: str
-    labels: NDArray[np.int64]
-    observation_chance: NDArray[np.float64]
-    initial: NDArray[np.float64]
+    labels: Ints
+    observation_chance: Floats
+    initial: Floats
     hidden: MDP
 
     def __init__(
@@ -159,13 +160,7 @@ class ROMDP(Frozen):
             mdp.transition, mdp.reward, np.arange(mdp.n_states), reward_law=mdp.reward_law
         )
 
-    def _set(
-        self,
-        hidden: MDP,
-        labels: NDArray[np.int64],
-        chance: NDArray[np.float64],
-        initial: ArrayLike | None,
-    ) -> None:
+    def _set(self, hidden: MDP, labels: Ints, chance: Floats, initial: ArrayLike | None) -> None:
         size = hidden.n_states
         law = (
             np.full(size, 1.0 / size)
@@ -202,7 +197,7 @@ class ROMDP(Frozen):
         return self.labels.size
 
     @cached_property
-    def emission(self) -> NDArray[np.float64]:
+    def emission(self) -> Floats:
         """The emission matrix, shape (X, Y)."""
         matrix = np.zeros((self.n_states, self.n_observations))
         matrix[self.labels, np.arange(self.n_observations)] = self.observation_chance

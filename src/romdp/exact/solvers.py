@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from romdp.exact.chains import Floats, gain_and_bias
+from romdp.core.arrays import Floats, Ints
+from romdp.exact.chains import gain_and_bias
 
 _ROUNDING = 1e-13  # gains and (relative to their span) biases closer than this are equal
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

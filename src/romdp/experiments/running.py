@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp import __version__
+from romdp.core.arrays import Ints
 from romdp.core.compiled import on_compilation
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
 from romdp.core.text import in_notebook, plain
@@ -115,7 +115,7 @@ def _telling_of_compilation(tell: Callable[[Progress], None]) -> Iterator[None]:
         stop()
 
 
-def grouping_facts(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Any]:
+def grouping_facts(run: Run, hidden_states: Ints) -> dict[str, Any]:
     """Score the final grouping against the truth.
 
     Returns

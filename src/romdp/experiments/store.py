@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.errors import StorageError, WriteError
 from romdp.core.storage import OLD, write_bytes
 from romdp.experiments.specification import RunSpec
@@ -52,7 +53,7 @@ TABLES = {
 _MOST_GROUPINGS = 202  # of a run: the first, the last and 200 between them
 
 
-def tables_of(run: Run, hidden_states: NDArray[np.int64]) -> dict[str, Columns]:
+def tables_of(run: Run, hidden_states: Ints) -> dict[str, Columns]:
     """Return the tables of a run."""
     starts = run.epochs.start
     if len(starts):

@@ -7,8 +7,8 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.randomness import generator
 from romdp.core.text import columns, interval, number, plain
 from romdp.exact.romdp import as_romdp
@@ -16,8 +16,6 @@ from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import Experiment
 from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.theory.lower_bound import lower_bound
-
-Floats = NDArray[np.float64]
 
 RESAMPLES = 2_000
 """Of the runs, for a bootstrap: they fix the end of a 95% interval to some hundredths of it."""
@@ -115,7 +113,7 @@ def limit_constant(experiment: Experiment, spec: WorldSpec, n_observations: int)
     return float(np.mean(found))
 
 
-def slope(step: NDArray[np.int64], figure: Floats) -> float:
+def slope(step: Ints, figure: Floats) -> float:
     """Fit ``figure = a + b sqrt(step)`` over the last decade of steps and return b.
 
     Examples

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from romdp.agents.agent import Agent, AgentState, require_agent
 from romdp.agents.planners import Planner
 from romdp.clustering.clusterer import Clusterer, Evidence
+from romdp.core.arrays import Floats
 from romdp.core.errors import ROMDPError
 from romdp.core.formats import fingerprint
 from romdp.core.randomness import stream
@@ -184,7 +185,7 @@ class WatchedPlanner:
         counts: Counts,
         t: int,
         rng: np.random.Generator,
-        start: NDArray[np.float64] | None = None,
+        start: Floats | None = None,
         n_observations: int | None = None,
     ) -> Plan:
         """Note what is planned on, and ask the planner."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.formats import Format, exact, real
 
 if TYPE_CHECKING:
@@ -121,14 +122,12 @@ def success_rate(returns: "Returns", steps: int) -> float:
     return float((recent > 0.0).mean())
 
 
-def _recent(returns: "Returns", steps: int) -> NDArray[np.float64]:
-    totals: NDArray[np.float64] = returns["return"][returns["step"] > (1.0 - _LAST) * steps]
+def _recent(returns: "Returns", steps: int) -> Floats:
+    totals: Floats = returns["return"][returns["step"] > (1.0 - _LAST) * steps]
     return totals
 
 
-def mean_return_by_step(
-    returns: "Returns | Mapping[str, NDArray[Any]]", steps: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def mean_return_by_step(returns: "Returns | Mapping[str, NDArray[Any]]", steps: Ints) -> Floats:
     """Average the episodes that ended in the last fifth of the steps so far, at each of the steps.
 
     Where fewer than ten ended there, the mean is over the last ten, or as many as there are; it is
@@ -145,11 +144,11 @@ def mean_return_by_step(
     recent = np.searchsorted(returns["step"], (1.0 - _LAST) * steps, "right")
     first = np.maximum(np.minimum(recent, last - _FEWEST), 0)
     with np.errstate(invalid="ignore"):  # no episode yet
-        means: NDArray[np.float64] = (sums[last] - sums[first]) / (last - first)
+        means: Floats = (sums[last] - sums[first]) / (last - first)
     return means
 
 
-def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def learning_curve(returns: "Returns") -> tuple[Ints, Floats]:
     """Return steps and the running mean of the returns there, at most a thousand points.
 
     The mean is over the last twentieth of all episodes, at least ten, or as many as there are.
@@ -163,10 +162,7 @@ def learning_curve(returns: "Returns") -> tuple[NDArray[np.int64], NDArray[np.fl
 
 
 def shown_range(
-    step: NDArray[np.int64],
-    curve: NDArray[np.float64],
-    dot_step: NDArray[np.int64] | None = None,
-    dots: NDArray[np.float64] | None = None,
+    step: Ints, curve: Floats, dot_step: Ints | None = None, dots: Floats | None = None
 ) -> tuple[float, float]:
     """Return the lowest and the highest value that a picture of a learning curve shows.
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.agents.agent import Agent, AgentLike, AgentState
+from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, describe, exact, fingerprint, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
@@ -548,7 +548,7 @@ class Online:
             self._encoder.recode(self._replay, self._actions.size)
             self._look_back()
 
-    def _limits(self) -> NDArray[np.int64]:
+    def _limits(self) -> Ints:
         """Return what the columns of the places must be below."""
         met = 1 if self._replay is None else self._replay.n_met
         return np.array([self._encoder.size, self._actions.size, 2, max(met, 1)])
@@ -575,5 +575,5 @@ def _described(facts: dict[str, Any]) -> Agent:
     return agent_from(facts["description"])
 
 
-def _rows(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:
+def _rows(rows: list[tuple[int, ...]]) -> Ints:
     return np.array(rows, np.int64).reshape(len(rows), 4)

@@ -12,6 +12,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from romdp.agents.agent import AgentLike, AgentState
+from romdp.core.arrays import Floats
 from romdp.core.errors import InvalidInputError, MisuseError, StructureError
 from romdp.core.randomness import Seed, seed_sequence, stream
 from romdp.core.validation import flag
@@ -252,7 +253,7 @@ class DrivenPlace:
             limit = step_limit(env)
             self._online = Online(agent, *spaces, seed, reward_range=reward_range, step_limit=limit)
         self.gain = self.expected_reward = float("nan")
-        self._mean_reward: NDArray[np.float64] | None = None
+        self._mean_reward: Floats | None = None
         world = world_shown_by(env)
         if world is not None and not self.state.step:
             self.gain, self._mean_reward = known_gain(world), world.reward[world.labels]

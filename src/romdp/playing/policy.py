@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, fact, index, part, real, whole
 from romdp.core.text import html_table
@@ -16,9 +16,6 @@ from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.encoding.observations import Numbering, Numbers, ObservationEncoder, encoder_from
 from romdp.exact.objectives import Objective
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _MOST_ACTIONS = 20  # in a notebook
 _LONGEST = 2**31  # steps of an episode

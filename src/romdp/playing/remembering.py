@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.clustering.histories import learn_memory
+from romdp.core.arrays import Ints
 from romdp.core.randomness import Seed
 from romdp.data.partition import Partition
 from romdp.data.trajectory import UNKNOWN, Trajectory
-from romdp.encoding.memory import Ints
 from romdp.encoding.observations import ObservationEncoder
 from romdp.encoding.remembered import RememberedCodes
 from romdp.playing.replay import Replay

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.formats import Format, exact, index, real, whole
 from romdp.core.storage import Arrays
 from romdp.data.trajectory import Trajectory
-
-Ints = NDArray[np.int64]
 
 _MOST_NUMBERS = 2**27  # that are kept of what was met
 _RECENT = 1024  # last rows, which are always kept

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import MisuseError
 from romdp.core.formats import Format, exact, index, whole
 from romdp.core.text import html_table, number
@@ -43,7 +44,7 @@ EPOCH_COLUMNS = np.dtype(
 _PER_DECADE = 20
 
 
-def log_spaced(steps: int) -> NDArray[np.int64]:
+def log_spaced(steps: int) -> Ints:
     """Return the steps at which figures are kept: twenty per decade, whatever ``steps`` is.
 
     Examples
@@ -92,10 +93,10 @@ class Run:
         it to see which.
     """
 
-    steps: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    regret: NDArray[np.float64]
-    pseudo_regret: NDArray[np.float64]
+    steps: Ints
+    reward: Floats
+    regret: Floats
+    pseudo_regret: Floats
     epochs: "np.recarray[Any, Any]" = field(repr=False)
     partition: Partition
     groupings: tuple[tuple[int, Partition], ...] = field(repr=False)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.states import find_states, is_mixed
+from romdp.core.arrays import Ints
 from romdp.core.randomness import Seed, generator
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.encoding.decoder import StateDecoder
@@ -52,7 +52,7 @@ class VectorEncoder(VectorCodes):
     def _first_fit(self) -> int:
         return min(max(_FIRST, 10 * self.n_features), _LAST_FIRST)
 
-    def _codes_in(self, replay: Replay) -> NDArray[np.int64]:
+    def _codes_in(self, replay: Replay) -> Ints:
         """Return `codes` of all that is kept, after opening some for what is far from all codes."""
         rows = replay.vectors[: replay.size]
         if self.book is not None and self.decoder is not None:
@@ -170,7 +170,7 @@ def _is_better(before: StateDecoder, found: StateDecoder, steps: Trajectory) -> 
     return old.exceeds(new) > 1
 
 
-def _codes_seen(decoder: StateDecoder, steps: Trajectory) -> NDArray[np.int64]:
+def _codes_seen(decoder: StateDecoder, steps: Trajectory) -> Ints:
     """Return the codes that an agent would see."""
     encoding = decoder.encoding
     predict = encoding.codes if encoding.tells_states else decoder.predict

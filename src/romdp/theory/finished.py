@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import real_array, real_number
 from romdp.data.partition import Partition
@@ -17,9 +18,6 @@ from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
 from romdp.theory.table import Magnitude, Row, Table
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class FinishedRun(Protocol):

@@ -3,14 +3,12 @@
 from math import inf, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.exact.assumptions import ergodicity
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
-
-Floats = NDArray[np.float64]
 
 _SAME = 1e-9  # an action whose gap is below this (times the span of the biases) is optimal
 _BISECTIONS = 50

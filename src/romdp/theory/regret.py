@@ -3,14 +3,12 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.data.partition import Partition
 from romdp.exact.hitting import hitting_times
 from romdp.exact.romdp import ROMDP
 from romdp.theory.table import Magnitude, Number
-
-Floats = NDArray[np.float64]
 
 
 def ucrl_bound(

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats
 from romdp.core.errors import StructureError
 from romdp.core.validation import choice
 from romdp.data.partition import Partition
 from romdp.exact.chains import Mixing, mixing, stationary_law
 from romdp.exact.romdp import ROMDP
 from romdp.worlds import simulator
-
-Floats = NDArray[np.float64]
 
 _ZERO = 1e-12  # relative: singular values below are zeros spoilt by rounding
 

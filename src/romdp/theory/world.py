@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats
 from romdp.core.validation import real_array, real_number, refuse, whole_number
 from romdp.exact.assumptions import Assumptions
 from romdp.exact.mdp import MDP
@@ -134,7 +135,7 @@ class Theory(Table):
         facts = self._facts
         return facts.needs(facts.rates.samples_to_group(float(world.observation_chance[y])))
 
-    def regret(self, steps: ArrayLike) -> dict[str, NDArray[np.float64]]:
+    def regret(self, steps: ArrayLike) -> dict[str, Floats]:
         """Return every regret bound at the given numbers of steps; inf where no float is enough.
 
         ``steps`` is one number or a list; the bounds come under the names of their rows.

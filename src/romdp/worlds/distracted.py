@@ -8,6 +8,7 @@ from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import (
@@ -72,8 +73,8 @@ class DistractedRing(VectorWorld):
     ((512,), dtype('int8'), 1)
     """
 
-    right: NDArray[np.int64]
-    indicators: NDArray[np.int64]
+    right: Ints
+    indicators: Ints
 
     def __init__(
         self,
@@ -294,7 +295,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
     (96,)
     """
 
-    rotation: NDArray[np.float64]
+    rotation: Floats
 
     def __init__(
         self,
@@ -331,30 +332,30 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    ) -> tuple[Floats, dict[str, Any]]:
         """Reset the environment; with a seed, the noise starts again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._start_noise(generator(self._seed, _DRAWS, int(seed)))
         return self.observation(observation), info
 
-    def observation(self, observation: Any) -> NDArray[np.float64]:
+    def observation(self, observation: Any) -> Floats:
         """Add the noise of the next moment to a vector, and rotate."""
         if self._used == _BLOCK:
             self._draw_block()
         noise = self._block[self._used]
         self._used += 1
-        vector: NDArray[np.float64] = observation @ self.rotation[: self._n_inner]
+        vector: Floats = observation @ self.rotation[: self._n_inner]
         vector += noise
         return vector
 
-    def disturb(self, vectors: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+    def disturb(self, vectors: ArrayLike, seed: Seed) -> Floats:
         """Add independent stationary noise to each vector and rotate, for scoring only."""
         rows = real_array(vectors, "vectors", ("n", self._n_inner))
         noise = self._sd * generator(seed, _DRAWS).standard_normal((len(rows), self._n_numbers))
         return np.hstack([rows, noise]) @ self.rotation
 
-    def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+    def show(self, states: ArrayLike, seed: Seed) -> Floats:
         """Draw one disturbed vector for each hidden state of the environment, for scoring only."""
         return self.disturb(self.env.get_wrapper_attr("show")(states, seed), seed)
 
@@ -373,7 +374,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         self._used = 0
 
 
-def _autoregression(correlation: float) -> NDArray[np.float64]:
+def _autoregression(correlation: float) -> Floats:
     """Return what turns the last number and a block of new ones into a block of the process."""
     rows, columns = np.ogrid[1 : _BLOCK + 1, : _BLOCK + 1]
     lags = rows - columns
@@ -382,8 +383,8 @@ def _autoregression(correlation: float) -> NDArray[np.float64]:
     return weights
 
 
-def _orthogonal(size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _orthogonal(size: int, rng: np.random.Generator) -> Floats:
     """Draw an orthogonal matrix uniformly: QR of Gaussian numbers, with the signs made even."""
     q, r = np.linalg.qr(rng.standard_normal((size, size)))
-    even: NDArray[np.float64] = q * np.sign(np.diag(r))
+    even: Floats = q * np.sign(np.diag(r))
     return even

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.randomness import Seed
 from romdp.core.validation import whole_number
@@ -167,7 +168,7 @@ def _find_world(
     return as_romdp(world)
 
 
-def _cumulated(law: NDArray[np.float64]) -> "array[float]":
+def _cumulated(law: Floats) -> "array[float]":
     """Cumulate a law, so that bisecting it with a uniform number draws from it.
 
     From the last outcome of positive probability on it is exactly 1, which no uniform number

@@ -9,6 +9,7 @@ from gymnasium.spaces import Box
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import hadamard
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.randomness import Seed, generator
 from romdp.core.validation import check_memory, freeze, real_number, whole_array, whole_number
 from romdp.worlds.environments import VectorWorld
@@ -47,7 +48,7 @@ class _Lock(VectorWorld):
     def _hidden_state(self) -> int:
         return 3 * self._layer + self._state
 
-    def _split(self, states: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _split(self, states: ArrayLike) -> tuple[Ints, Ints]:
         numbers = whole_array(states, "states", ("n",), 0, self.n_states - 1)
         return numbers // 3, numbers % 3
 
@@ -103,7 +104,7 @@ class GaussianLock(_Lock):
     array([1.6, 0.5, 0.2])
     """
 
-    secret: NDArray[np.int64]
+    secret: Ints
     _noise = 0.1
     _temperature = 0.2
 
@@ -146,7 +147,7 @@ class GaussianLock(_Lock):
             values = dead * values[_DEAD] + (1.0 - dead) * wrong + chance * max(0.0, right - wrong)
         return float(values[:_DEAD].mean())
 
-    def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+    def show(self, states: ArrayLike, seed: Seed) -> Floats:
         """Draw one vector for each hidden state ``3 * layer + state``, for scoring only."""
         layers, kinds = self._split(states)
         drawn = generator(seed).normal(0.0, self._noise, (layers.size, len(self._rows)))
@@ -168,9 +169,9 @@ class GaussianLock(_Lock):
         self._state = _DEAD
         return (0.1 if rng.random() < 0.5 else 0.0), is_over
 
-    def _look(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _look(self, rng: np.random.Generator) -> Floats:
         row = self._next_row(rng)
-        vector: NDArray[np.float64] = self._turned[row] + self._rows[self._state]
+        vector: Floats = self._turned[row] + self._rows[self._state]
         vector += self._rows[3 + self._layer]
         if self.variable_latent:
             first = self._drawn[row, :3].tolist()
@@ -185,7 +186,7 @@ class GaussianLock(_Lock):
         self._turned = self._drawn @ self._rows
 
 
-def _softmax_means(noise: float, temperature: float) -> tuple[NDArray[np.float64], ...]:
+def _softmax_means(noise: float, temperature: float) -> tuple[Floats, ...]:
     """Integrate softmax((e_z + noise * N) / temperature) for the three states z shown.
 
     Returns the mean probability of the dead state, and that of the likelier live one.
@@ -259,7 +260,7 @@ class CoinLock(_Lock):
     ((23,), Discrete(4), 0.5)
     """
 
-    good: NDArray[np.int64]
+    good: Ints
     optimal_value = 0.5
 
     def __init__(

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
 from romdp.core.storage import read_kind
@@ -113,7 +113,7 @@ def deterministic_romdp(
 
 def _random_model(
     n_states: int, n_actions: int, seed: Seed, concentration: float, reward_bias: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     size = whole_number(n_states, "n_states", 1)
     actions = whole_number(n_actions, "n_actions", 1)
     alpha = real_number(concentration, "concentration", 0, open_low=True)
@@ -126,7 +126,7 @@ def _random_model(
     return transition, reward
 
 
-def _deal(n_states: int, n_observations: int, seed: Seed) -> NDArray[np.int64]:
+def _deal(n_states: int, n_observations: int, seed: Seed) -> Ints:
     """Deal observations to states at random, at least one to each."""
     count = whole_number(n_observations, "n_observations", 1)
     if count < n_states:
@@ -140,7 +140,7 @@ def _deal(n_states: int, n_observations: int, seed: Seed) -> NDArray[np.int64]:
     return rng.permutation(labels)
 
 
-def _deal_evenly(n_states: int, n_observations: int) -> NDArray[np.int64]:
+def _deal_evenly(n_states: int, n_observations: int) -> Ints:
     """Deal observations in turn, as evenly as the numbers allow."""
     count = whole_number(n_observations, "n_observations", 1)
     if count < n_states:
@@ -221,7 +221,7 @@ _ROOM = (
 _MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
 
 
-def neighbours(cells: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+def neighbours(cells: Sequence[tuple[int, int]]) -> Ints:
     """Return the cell that each move leads to from each cell; a wall stops the move."""
     number = {cell: index for index, cell in enumerate(cells)}
     targets = [

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, real, whole
@@ -60,9 +61,9 @@ class Tables(NamedTuple):
     move_alias: NDArray[np.int32]
     emit_keep: NDArray[np.uint64]  # (Y,), observations sorted by hidden state
     emit_alias: NDArray[np.int32]  # counted from the first observation of the state
-    emit_start: NDArray[np.int64]  # (X + 1,)
-    member: NDArray[np.int64]  # (Y,) the sorted observations
-    reward: NDArray[np.float64]  # (X, A)
+    emit_start: Ints  # (X + 1,)
+    member: Ints  # (Y,) the sorted observations
+    reward: Floats  # (X, A)
     law: int
 
     @classmethod
@@ -118,29 +119,29 @@ def _draw_real_reward(
 def _run(
     tables: Tables,
     state: NDArray[np.uint64],
-    place: NDArray[np.int64],
+    place: Ints,
     steps: int,
-    table: NDArray[np.int64],
-    budget_cells: NDArray[np.int64],
-    budget_visits: NDArray[np.int64],
+    table: Ints,
+    budget_cells: Ints,
+    budget_visits: Ints,
     spare: int,
     eager: bool,
-    taken: NDArray[np.int64],
-    collected: NDArray[np.float64],
-    owners: NDArray[np.int64] | None,
+    taken: Ints,
+    collected: Floats,
+    owners: Ints | None,
     n_owners: int,
-    visits: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    pair_keys: NDArray[np.int64] | None,
-    pairs: NDArray[np.int64],
-    pairs_journal: NDArray[np.int64],
-    groups: NDArray[np.int64] | None,
+    visits: Ints,
+    sums: Floats,
+    squares: Floats,
+    pair_keys: Ints | None,
+    pairs: Ints,
+    pairs_journal: Ints,
+    groups: Ints | None,
     n_groups: int,
-    last: NDArray[np.int64],
-    triple_keys: NDArray[np.int64] | None,
-    triples: NDArray[np.int64],
-    triples_journal: NDArray[np.int64],
+    last: Ints,
+    triple_keys: Ints | None,
+    triples: Ints,
+    triples_journal: Ints,
 ) -> tuple[int, int, int]:
     """Step and count until the stopping rule speaks; see `Simulator.run`."""
     move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
@@ -201,12 +202,12 @@ def _run(
 def _walk(
     tables: Tables,
     state: NDArray[np.uint64],
-    place: NDArray[np.int64],
+    place: Ints,
     action_keep: NDArray[np.uint64],
     action_alias: NDArray[np.int32],
-    observations: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    observations: Ints,
+    actions: Ints,
+    rewards: Floats,
 ) -> None:
     """Write a trajectory under a policy given as flat alias tables, one row per observation."""
     move_keep, move_alias, emit_keep, emit_alias, start, member, mean, law = tables
@@ -232,9 +233,9 @@ def _walk(
 def _step(
     tables: Tables,
     state: NDArray[np.uint64],
-    place: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    collected: NDArray[np.float64],
+    place: Ints,
+    taken: Ints,
+    collected: Floats,
     action: int,
 ) -> float:
     """Take one action, with the draws that `_run` makes; returns the reward."""
@@ -299,11 +300,7 @@ class Simulator:
         return int(self._place[0])
 
     def run(
-        self,
-        table: NDArray[np.int64],
-        recorder: Recorder,
-        steps: int,
-        budget: Budget | None = None,
+        self, table: Ints, recorder: Recorder, steps: int, budget: Budget | None = None
     ) -> tuple[int, bool]:
         """Follow a fixed table, counting, until the epoch is over or the steps are used up.
 
@@ -430,9 +427,7 @@ class Simulator:
             setattr(self, f"_{name}", found[name])
 
 
-def policy_rows(
-    policy: ArrayLike | str, n_observations: int, n_actions: int
-) -> NDArray[np.float64]:
+def policy_rows(policy: ArrayLike | str, n_observations: int, n_actions: int) -> Floats:
     """Read a policy as rows of action probabilities."""
     if isinstance(policy, str):
         choice(policy, "policy", ["uniform"])

@@ -7,8 +7,9 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.lazy import find_modules_here
 from romdp.core.randomness import Seed, generator, seed_sequence
@@ -55,7 +56,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
     0
     """
 
-    labels: NDArray[np.int64]
+    labels: Ints
 
     def __init__(self, env: gymnasium.Env[Any, Any], per_state: int, seed: Seed = 0) -> None:
         RecordConstructorArgs.__init__(self, per_state=per_state, seed=seed)
@@ -378,28 +379,26 @@ class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    ) -> tuple[Floats, dict[str, Any]]:
         """Reset the environment; with a seed, the draws of the vectors start again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._draw = generator(self._seed, _DRAWS, int(seed)).random
         return self._shown(observation, info)
 
-    def step(self, action: Any) -> tuple[NDArray[np.float64], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Floats, Any, bool, bool, dict[str, Any]]:
         """Take an action in the environment, and show where it leads as a vector."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         vector, info = self._shown(observation, info)
         return vector, reward, terminated, truncated, info
 
-    def show(self, states: ArrayLike, seed: Seed) -> NDArray[np.float64]:
+    def show(self, states: ArrayLike, seed: Seed) -> Floats:
         """Draw one vector for each of the given classes, for scoring only."""
         rng = generator(seed)
         numbers = whole_array(states, "states", ("n",), 0, self.n_states - 1)
         return np.stack([self._members[k][rng.integers(len(self._members[k]))] for k in numbers])
 
-    def _shown(
-        self, observation: Any, info: dict[str, Any]
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def _shown(self, observation: Any, info: dict[str, Any]) -> tuple[Floats, dict[str, Any]]:
         state = int(observation) - self._start
         group = self._members[state]
         if self._reveals:

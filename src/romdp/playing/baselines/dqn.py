@@ -10,17 +10,14 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.core.randomness import Seed, generator
 from romdp.core.validation import freeze, real_number, whole_number
 from romdp.data.trajectory import END
 from romdp.planning.backup import Plan
 from romdp.playing.baselines.learner import Learner
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _LEARNER = 1  # a stream of the seed; 0 is the world's
 _WIDTH = 30  # of the paper's "network of size 30 x 30 x 30"

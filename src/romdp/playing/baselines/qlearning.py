@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.randomness import (
     Seed,
@@ -163,17 +164,17 @@ class QLearningState(Learner):
 def _learn(
     tables: Tables,
     state: NDArray[np.uint64],
-    place: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    collected: NDArray[np.float64],
+    place: Ints,
+    taken: Ints,
+    collected: Floats,
     chance: NDArray[np.uint64],
     steps: int,
     memory: float,
     pace: float,
     exploration: float,
-    values: NDArray[np.float64],
-    visits: NDArray[np.int64],
-    gain: NDArray[np.float64],
+    values: Floats,
+    visits: Ints,
+    gain: Floats,
 ) -> None:
     """Act and learn for some steps; the hidden state x only moves the world and is scored.
 
