@@ -9,36 +9,52 @@ dict, or as the default of a private function. Zero and one do not: they are rar
 versions of formats, and columns of tables.
 
 Each number of the rooms that steer what is found (clustering, encoding, planning, logs, agents,
-playing) is halved and doubled, and the quick rows of the guard that its room can move are run in a
-copy of the sources. A row moves if its figure is another one; seeds are the same. A number that
-moves no row should go, and one that moves a single row was perhaps made for one world. All of them
-take a day on two cores: ``--budget`` says after how many minutes no other is begun. What was
-measured is kept in ``benchmarks/out`` and not measured again: the next call goes on from there.
+playing) is halved and doubled, and rows of the guard that its files can move are run, one seed or
+a few of each. A row moves if its figure is another one. The first row that moves is enough: the
+number matters. One that moves no row, halved or doubled, should go unless it only bounds time or
+memory. Defaults of parameters and numbers inside compiled code are listed and not tried.
+``--budget`` says after how many minutes no other is begun. What was measured is kept in
+``benchmarks/out`` and not measured again: the next call goes on from there.
 """
 
 import argparse
 import ast
+import functools
+import importlib
 import json
 import math
-import os
-import shutil
-import subprocess
+import re
 import sys
-import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import guard
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "romdp"
-ROWS = {  # the rows of the guard that a room can move, by what their names begin with
-    "clustering": ("grouping", "regret: lc-psrl exact", "paper", "vectors: digits", "logs"),
-    "encoding": ("vectors",),
-    "planning": ("regret", "returns", "paper", "vectors: lock"),
-    "agents": ("regret", "returns", "vectors: lock"),
-    "playing": ("returns", "vectors"),
-    "logs": ("logs",),
+ROWS = {  # files, by what their paths begin with: rows by what their names begin with, and seeds
+    "clustering/spectral": {"regret: sl-ucrl of ucrl3, Y = 10": 1, "paper: sl-ucrl": 1},
+    "clustering/homogeneity": {"regret: sl-ucrl of ucrl3, Y = 10": 1, "paper: sl-ucrl": 1},
+    "clustering/overlap": {"regret: sl-ucrl of ucrl3, Y = 10": 1},
+    "clustering/futures": {"memory: a cue, a corridor of 5": 1, "memory: where": 1},
+    "clustering/histories": {"memory: a cue, a corridor of 5": 1, "memory: where": 1},
+    "clustering": {"grouping": 2, "regret: lc-psrl exact from, Y = 30": 1, "logs: act": 1},
+    "encoding/memory": {"memory: a cue, a corridor of 5": 1},
+    "encoding": {"vectors: lock, H = 25": 1, "vectors: digits": 1},
+    "planning": {
+        "paper: time": 2,
+        "paper: plans": 1,
+        "regret: lc-psrl exact from, Y = 30": 1,
+        "regret: lc-ucrl": 1,
+        "returns: cliff": 1,
+        "returns: deep sea": 1,
+    },
+    "agents": {"regret: lc-ucrl": 1, "regret: sl-ucrl of ucrl3, Y = 10": 1, "returns: cliff": 1},
+    "playing": {"returns: cliff": 1, "vectors: lock, H = 25": 1, "vectors: digits": 1},
+    "logs": {"logs": 1},
 }
 _FORMATS = ("_VERSION", "_KIND")
 
@@ -55,21 +71,38 @@ class Number:
     text: str
 
     @property
-    def room(self) -> str:
-        """The package."""
-        return self.file.partition("/")[0]
+    def statement(self) -> ast.stmt | None:
+        """The assignment in the module that has it; None if it stands in a class or a function."""
+        body = ast.parse((SOURCE / self.file).read_text()).body
+        found = (each for each in body if each.lineno <= self.line <= (each.end_lineno or 0))
+        return next((each for each in found if isinstance(each, ast.Assign | ast.AnnAssign)), None)
 
     @property
-    def value(self) -> float:
-        """The number itself."""
-        return float(ast.literal_eval(self.text))
+    def can_be_tried(self) -> bool:
+        """Whether the modules read it when they run: it is not compiled, nor a default."""
+        if self.statement is None:
+            return False
+        words = set(re.findall(r"\w+", self.name))
+        return not any(
+            isinstance(part, ast.Name) and part.id in words
+            for path in SOURCE.rglob("*.py")
+            for function in ast.walk(ast.parse(path.read_text()))
+            if isinstance(function, ast.FunctionDef)
+            and any(ast.unparse(each) == "kernel" for each in function.decorator_list)
+            and (not self.name.lstrip("(").startswith("_") or path == SOURCE / self.file)
+            for part in ast.walk(function)
+        )
 
-    def changed(self, factor: float) -> str:
-        """Write the number halved or doubled; a whole number stays one, and is at least 1."""
+    def assignment(self, factor: float) -> str:
+        """Write its statement with it halved or doubled; whole numbers stay so, at least 1."""
         value = ast.literal_eval(self.text)
-        if isinstance(value, int):
-            return str(max(1, round(value * factor)))
-        return repr(value * factor)
+        new = str(max(1, round(value * factor))) if isinstance(value, int) else repr(value * factor)
+        lines = (SOURCE / self.file).read_bytes().splitlines(keepends=True)
+        line = lines[self.line - 1]
+        lines[self.line - 1] = line[: self.start] + new.encode() + line[self.end :]
+        statement = self.statement
+        assert statement is not None
+        return b"".join(lines[statement.lineno - 1 : statement.end_lineno]).decode()
 
 
 def numbers_in(path: Path) -> Iterator[Number]:
@@ -131,38 +164,51 @@ def all_numbers() -> list[Number]:
     return sorted(found, key=lambda number: (number.file, number.line, number.start))
 
 
-def figures(copy: Path, rows: tuple[str, ...]) -> dict[str, str]:
-    """Run the quick rows of the guard on the sources in ``copy``; returns the figure of each."""
-    out = copy / "figures.json"
-    command = [sys.executable, str(ROOT / "benchmarks" / "guard.py"), "--quick", "--only", *rows]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
-    done = subprocess.run(
-        [*command, "--workers", "1", "--out", str(out)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1800,
-    )
-    if not out.exists():
-        return {"failed": done.stderr.strip().splitlines()[-1] if done.stderr else "failed"}
-    found = json.loads(out.read_text())
-    return {name: json.dumps([numbers for numbers, _ in each]) for name, each in found.items()}
+def rows_of(file: str) -> dict[guard.Row, int]:
+    """List the rows that are run for a file, the shortest first, and the seeds of each."""
+    wanted = next(rows for start, rows in ROWS.items() if file.startswith(start))
+    found = {
+        row: seeds
+        for row in guard.read_rows().values()
+        for start, seeds in wanted.items()
+        if row.name.startswith(start) and row.repeats[0]
+    }
+    return dict(sorted(found.items(), key=lambda item: item[0].seconds * item[1]))
 
 
-def measure(number: Number, factor: float) -> dict[str, str]:
-    """Change one number in a copy of the sources and run the rows of its room."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        shutil.copytree(SOURCE, copy / "romdp")
-        path = copy / "romdp" / number.file
-        lines = path.read_text().splitlines(keepends=True)
-        line = lines[number.line - 1].encode()
-        lines[number.line - 1] = (
-            line[: number.start] + number.changed(factor).encode() + line[number.end :]
-        ).decode()
-        path.write_text("".join(lines))
-        return figures(copy, ROWS[number.room])
+@functools.cache
+def figure_of(row: guard.Row, seeds: int) -> str:
+    """Return the figures of a row as the sources are."""
+    return measured(row, seeds)
+
+
+def measured(row: guard.Row, seeds: int) -> str:
+    """Run a row; what breaks has no figure."""
+    try:
+        return repr([guard.measure(row, guard.FIRST + seed)[0] for seed in range(seeds)])
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def first_moved(number: Number, factor: float) -> str:
+    """Change one number in all modules that have it; returns the first row that moves, or none."""
+    module = importlib.import_module(f"romdp.{number.file.removesuffix('.py').replace('/', '.')}")
+    rows = {row: (figure_of(row, seeds), seeds) for row, seeds in rows_of(number.file).items()}
+    before = dict(vars(module))
+    exec(number.assignment(factor), vars(module))
+    changed = {n: v for n, v in vars(module).items() if n not in before or v is not before[n]}
+    users = [m for name, m in sys.modules.items() if name.startswith("romdp.")]
+    undo = [(m, n, vars(m)[n]) for m in users for n in changed if vars(m).get(n) is before[n]]
+    for user, name, _ in undo:
+        setattr(user, name, changed[name])
+    try:
+        for row, (figure, seeds) in rows.items():
+            if measured(row, seeds) != figure:
+                return row.name
+        return ""
+    finally:
+        for user, name, value in [*undo, *((module, n, before[n]) for n in changed)]:
+            setattr(user, name, value)
 
 
 def main() -> int:
@@ -176,7 +222,7 @@ def main() -> int:
     options = parser.parse_args()
     found = [number for number in all_numbers() if options.only in number.file]
     if options.rooms:
-        found = [number for number in found if number.room in options.rooms]
+        found = [number for number in found if number.file.startswith(tuple(options.rooms))]
     if options.list:
         for number in found:
             print(f"{number.file}:{number.line} {number.name} {number.text}")
@@ -184,56 +230,36 @@ def main() -> int:
         return 0
     kept = ROOT / "benchmarks" / "out" / "constants.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
-    known = {}
-    if kept.exists():
-        rows = [json.loads(line) for line in kept.read_text().splitlines()]
-        known = {(row["file"], row["name"], row["text"], row["factor"]): row for row in rows}
-    steering = [number for number in found if number.room in ROWS]
-    wanted = [(number, factor) for number in steering for factor in (0.5, 2.0)]
-    began, base = time.monotonic(), dict[str, dict[str, str]]()
-    for done, (number, factor) in enumerate(wanted, start=1):
-        key = (number.file, number.name, number.text, factor)
-        if key in known:
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    known = {(row["file"], row["name"], row["text"]): row["moved"] for row in rows}
+    steering = [number for number in found if number.file.startswith(tuple(ROWS))]
+    began = time.monotonic()
+    warnings.simplefilter("ignore")
+    for number in steering:
+        key = (number.file, number.name, number.text)
+        if key in known or not number.can_be_tried:
             continue
         if time.monotonic() - began > 60 * options.budget:
-            print(f"the time is over: {len(wanted) - done + 1} of {len(wanted)} are left")
+            print("the time is over")
             break
-        if number.room not in base:
-            base[number.room] = _base(number.room)
-        after = measure(number, factor)
-        moved = sorted(
-            name for name in base[number.room] if after.get(name) != base[number.room][name]
-        )
-        row = {"file": number.file, "name": number.name, "text": number.text, "factor": factor}
-        known[key] = {**row, "moved": ["failed"] if "failed" in after else moved}
+        known[key] = first_moved(number, 0.5) or first_moved(number, 2.0)
         with kept.open("a") as file:
-            file.write(json.dumps(known[key]) + "\n")
-        print(f"{done}/{len(wanted)} {number.file} {number.name} x {factor}: {moved}", flush=True)
+            row = dict(zip(("file", "name", "text"), key, strict=True)) | {"moved": known[key]}
+            file.write(json.dumps(row) + "\n")
+        print(f"{number.file} {number.name} {number.text}: {known[key] or 'nothing'}", flush=True)
     options.out.write_text(table(steering, known))
     return 0
 
 
-def _base(room: str) -> dict[str, str]:
-    """Return the figures of the rows of a room as the sources are."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        shutil.copytree(SOURCE, copy / "romdp")
-        return figures(copy, ROWS[room])
-
-
-def table(steering: list[Number], known: dict[tuple[str, str, str, float], dict]) -> str:
-    """Write a row for each number that was measured: what moves when it is halved or doubled."""
-    lines = ["| file | number | value | halved moves | doubled moves |", "|---|---|--:|---|---|"]
-    left = []
-    for number in steering:
-        rows = [known.get((number.file, number.name, number.text, factor)) for factor in (0.5, 2.0)]
-        if None in rows:
-            left.append(f"{number.file} `{number.name}` {number.text}")
-            continue
-        moves = [", ".join(row["moved"]) or "nothing" for row in rows]
-        lines.append(f"| {number.file} | {number.name} | {number.text} | {' | '.join(moves)} |")
-    if left:
-        lines += ["", f"Not measured: {'; '.join(left)}."]
+def table(steering: list[Number], known: dict[tuple[str, str, str], str]) -> str:
+    """Write for each file which numbers move nothing, which matter, which were not tried."""
+    lines = ["| file | move nothing | matter | not tried |", "|---|---|---|---|"]
+    for file in dict.fromkeys(number.file for number in steering):
+        cells: tuple[list[str], ...] = ([], [], [])
+        for number in (number for number in steering if number.file == file):
+            moved = known.get((number.file, number.name, number.text))
+            cells[2 if moved is None else int(bool(moved))].append(f"{number.name} {number.text}")
+        lines.append(f"| {file} | {' | '.join(', '.join(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,8 +8,8 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 
 import romdp
 from romdp.core.errors import InvalidInputError
+from romdp.playing.episodes import checked_range, unit_reward
 from romdp.playing.places import CompiledPlace, DrivenPlace, place_for, step_limit
-from romdp.playing.rewards import checked_range, unit_reward
 from romdp.worlds import random_mdp, random_romdp
 from romdp.worlds.environments import ROMDPEnv
 from romdp.worlds.wrappers import RichObservation, VectorObservation, VocabularyWrapper

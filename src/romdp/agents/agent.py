@@ -477,7 +477,7 @@ class AgentState:
 
     def must_think(self, observation: int, age: int = 0) -> bool:
         """Whether the epoch is over when ``observation`` is met, or none has begun."""
-        return self.budget.is_over(observation, self._action_at(observation, age))
+        return self.budget.is_over(observation, self.action(observation, age))
 
     def advance(self, simulator: "Simulator", steps: int) -> None:
         """Follow the table in a compiled world until the epoch is over or the steps are done."""
@@ -486,9 +486,6 @@ class AgentState:
 
     def action(self, observation: int, age: int = 0) -> int:
         """Return what to do at an observation, after ``age`` steps of an episode."""
-        return self._action_at(observation, age)
-
-    def _action_at(self, observation: int, age: int) -> int:
         if self.staged.size:
             group = int(self.partition.labels[observation])
             if group >= 0:

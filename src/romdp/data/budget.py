@@ -116,7 +116,7 @@ class Budget:
         cell = self._cell(observation, action)
         spare = spend(self.visits, cell, self.eager, self.spare)
         self.spare = max(spare, 0)
-        self.use_steps(1, ended=spare < 0)
+        self.steps = 0 if spare < 0 else self.steps - 1
 
     def _cell(self, observation: int, action: int) -> int:
         group = int(self._labels[observation])

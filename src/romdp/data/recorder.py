@@ -188,7 +188,7 @@ class Recorder:
         """Count one step; ``following`` is what it led to, or `END` or `UNKNOWN`."""
         if observation >= self.n_met or following >= self.n_met:
             self.n_met = max(observation, following) + 1
-        self.make_room()
+        self.pairs.make_room()
         source, target = observation, following
         if self.owners is not None:  # a call of a kernel takes as long as counting
             source = owner_of(self.owners, observation)
@@ -211,6 +211,7 @@ class Recorder:
         )
         if self.triple_groups is not None:
             triples = self.triples_tally
+            triples.make_room()
             self.last[0] = count_triple(
                 self.last[0],
                 observation,

@@ -30,7 +30,7 @@ from romdp.experiments.worlds import (
     safe_name,
     world_from,
 )
-from romdp.playing.rewards import checked_range, takes_any_reward
+from romdp.playing.episodes import checked_range, takes_any_reward
 
 KIND, VERSION = "romdp experiment", 2
 

@@ -21,11 +21,10 @@ from romdp.encoding.observations import ObservationEncoder, actions_for, encoder
 from romdp.encoding.remembered import RememberedCodes
 from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.agent_files import agent_from, agent_to_dict
-from romdp.playing.episodes import Episodes, Novelty
+from romdp.playing.episodes import Episodes, Novelty, range_for, unit_reward, zero_reward
 from romdp.playing.policy import Learned, Policy, learned_by
 from romdp.playing.remembering import RememberingEncoder
 from romdp.playing.replay import CUT, ENDED, GOES_ON, Replay
-from romdp.playing.rewards import range_for, unit_reward, zero_reward
 from romdp.playing.vector_encoder import VectorEncoder
 
 if TYPE_CHECKING:
@@ -97,11 +96,6 @@ class _Stream:
     kept: int = -1
     version: int = 0
     before: tuple[int, int] = (_NONE, _NONE)
-
-    @property
-    def waits(self) -> bool:
-        """Whether an action was chosen and not observed yet."""
-        return self.action != _NONE
 
 
 class Online:
@@ -264,7 +258,7 @@ class Online:
         self._streams[name] = place
         _, age = self._episodes.under_way(name)
         if self._replay is not None:
-            if not place.waits:
+            if place.action == _NONE:
                 before = -1 if place.begins else place.kept
                 place.kept = self._replay.see(seen, place.number, age, before)
             else:  # asked again
@@ -328,7 +322,7 @@ class Online:
             return
         for place in self._streams.values():
             number = place.kept
-            if place.waits or place is present:
+            if place.action != _NONE or place is present:
                 row = replay.row(number)
                 number = int(replay.before[row]) if row >= 0 else _NONE
             elif place.begins:
@@ -364,58 +358,47 @@ class Online:
             The name of the stream, as in `act`.
         """
         with self._turn:
-            self._observe(reward, next_observation, terminated, truncated, action, stream)
-
-    def _observe(
-        self,
-        reward: float,
-        next_observation: Any,
-        terminated: bool,
-        truncated: bool,
-        action: Any,
-        stream: str | int | None,
-    ) -> None:
-        place = self._stream(stream)
-        if not place.waits:
-            where = "" if stream is None else f" of stream {stream!r}"
-            raise MisuseError(
-                f"observe(){where} belongs to no act(): call act(observation) first. Where several "
-                "sequences of steps go on at once, name them: act(..., stream=name) and "
-                "observe(..., stream=name)"
-            )
-        # Everything is checked before anything is learned.
-        ended, cut = flag(terminated, "terminated"), flag(truncated, "truncated")
-        unit = unit_reward(reward, self._range, self._state.step)
-        taken = place.action if action is None else self._actions.encode(action)
-        following = None
-        if next_observation is not None:
-            following = self._encoder.read(next_observation)
-        elif not (ended or cut):
-            raise InvalidInputError(
-                "next_observation is missing; only a terminated or truncated step has none"
-            )
-        _, age = self._episodes.under_way(stream)
-        if place.version != self._version:
-            place.code = self._code(place.seen, age, place.before)
-        if self._replay is not None:
-            over = ENDED if ended else CUT if cut else GOES_ON
-            self._replay.finish(place.kept, taken, unit, over)
-        if place.code == UNKNOWN:
-            self._state.wait()
-        else:
-            if self._learned is not None:
-                self._learned.join(place.seen)
-            target = END if ended else UNKNOWN
-            if not (ended or cut):
-                target = self._code(following, age + 1, (place.code, taken))
-            self._state.learn(place.code, taken, unit, target)
-        over = ended or cut
-        self._paid = min(self._paid[0], unit), max(self._paid[1], unit)
-        self._episodes.count(float(reward), self._state.step, over, stream)
-        self._novelty.look(self._state, self._encoder)
-        if isinstance(self._encoder, RememberingEncoder):
-            place.before = (_NONE, _NONE) if over else (place.code, taken)
-        place.action, place.begins = _NONE, over
+            place = self._stream(stream)
+            if place.action == _NONE:
+                where = "" if stream is None else f" of stream {stream!r}"
+                raise MisuseError(
+                    f"observe(){where} belongs to no act(): call act(observation) first. Where "
+                    "several sequences of steps go on at once, name them: act(..., stream=name) and "
+                    "observe(..., stream=name)"
+                )
+            # Everything is checked before anything is learned.
+            ended, cut = flag(terminated, "terminated"), flag(truncated, "truncated")
+            unit = unit_reward(reward, self._range, self._state.step)
+            taken = place.action if action is None else self._actions.encode(action)
+            following = None
+            if next_observation is not None:
+                following = self._encoder.read(next_observation)
+            elif not (ended or cut):
+                raise InvalidInputError(
+                    "next_observation is missing; only a terminated or truncated step has none"
+                )
+            _, age = self._episodes.under_way(stream)
+            if place.version != self._version:
+                place.code = self._code(place.seen, age, place.before)
+            if self._replay is not None:
+                over = ENDED if ended else CUT if cut else GOES_ON
+                self._replay.finish(place.kept, taken, unit, over)
+            if place.code == UNKNOWN:
+                self._state.wait()
+            else:
+                if self._learned is not None:
+                    self._learned.join(place.seen)
+                target = END if ended else UNKNOWN
+                if not (ended or cut):
+                    target = self._code(following, age + 1, (place.code, taken))
+                self._state.learn(place.code, taken, unit, target)
+            over = ended or cut
+            self._paid = min(self._paid[0], unit), max(self._paid[1], unit)
+            self._episodes.count(float(reward), self._state.step, over, stream)
+            self._novelty.look(self._state, self._encoder)
+            if isinstance(self._encoder, RememberingEncoder):
+                place.before = (_NONE, _NONE) if over else (place.code, taken)
+            place.action, place.begins = _NONE, over
 
     def reset(self, observation: Any = None, *, stream: str | int | None = None) -> None:
         """Say that the environment was restarted: the next `act` begins an episode.
@@ -535,12 +518,12 @@ class Online:
                 raise _FORMAT.damaged("its streams have impossible names")
             code, action, begins, kept = place
             stream = _Stream(i, code, action, begins=begins > 0, kept=kept)
-            if self._replay is not None and stream.waits:
+            if self._replay is not None and action != _NONE:
                 row = self._replay.row(kept)
                 if row < 0:
                     raise _FORMAT.damaged("a stream waits at a vector that is not in the replay")
                 stream.seen = self._replay.vectors[row]
-            elif stream.waits and code < 0:
+            elif action != _NONE and code < 0:
                 raise _FORMAT.damaged("what a stream has chosen belongs to no observation")
             self._streams[name] = stream
             self._episodes.begin(name, totals[i], lengths[i])
