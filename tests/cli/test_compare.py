@@ -7,8 +7,7 @@ import sys
 import time
 
 import pytest
-from cluster_cases import cluster
-from stored_runs import execute, tables
+from cases import cluster, execute, tables
 from typer.testing import CliRunner
 
 import romdp

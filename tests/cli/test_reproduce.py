@@ -2,7 +2,7 @@ import dataclasses
 import os
 
 import pytest
-from stored_runs import execute, tables
+from cases import execute, tables
 from typer.testing import CliRunner
 
 import romdp

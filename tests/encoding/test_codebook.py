@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from encoding_worlds import accuracy, chain
+from cases import accuracy, chain
 
 import romdp
 from romdp.clustering.states import find_states

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from encoding_worlds import accuracy, chain
+from cases import accuracy, chain
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from encoding_worlds import chain
+from cases import chain
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from encoding_worlds import chain
+from cases import chain
 
 from romdp.clustering.states import is_mixed
 from romdp.data.trajectory import END, UNKNOWN, Trajectory

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from cases import MDPS, PROPERTY, all_policies, river, sparse_mdp
 from hypothesis import given
-from mdp_cases import MDPS, PROPERTY, all_policies, river, sparse_mdp
 
 from romdp.core.errors import InvalidInputError
 from romdp.exact import hitting

@@ -5,8 +5,8 @@ import itertools
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from cases import MDPS, PROPERTY, all_policies, river, sparse_mdp
 from hypothesis import given
-from mdp_cases import MDPS, PROPERTY, all_policies, river, sparse_mdp
 from scipy.optimize import linprog
 
 import romdp

@@ -2,8 +2,7 @@ import json
 import threading
 
 import pytest
-from experiment_cases import small
-from stored_runs import execute, fail, lose
+from cases import execute, fail, lose, small
 
 import romdp
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError

@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from cluster_cases import cluster
+from cases import cluster
 
 from romdp.core.errors import InvalidInputError
 from romdp.experiments.executors import ClusterLostError, Dask, Here, Outcome, Processes

@@ -5,8 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from experiment_cases import small
-from stored_runs import execute, lose, tables
+from cases import execute, lose, small, tables
 
 from romdp.core.errors import StorageError
 from romdp.experiments.directory import RunDirectory, load_runs

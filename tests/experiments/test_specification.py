@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiment_cases import small
+from cases import small
 
 import romdp
 from romdp.agents.planners import Optimism, Posterior

@@ -7,8 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.stats
-from experiment_cases import small
-from stored_runs import lose
+from cases import lose, small
 
 import romdp
 from romdp.data.partition import Partition

@@ -7,8 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from faults import FaultError, Kill, interrupted
-from stored_runs import tables
+from cases import FaultError, Kill, interrupted, tables
 
 import romdp
 from romdp.core.errors import ROMDPError, WriteError

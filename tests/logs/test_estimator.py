@@ -4,7 +4,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from encoding_worlds import accuracy, chain
+from cases import accuracy, chain
 
 import romdp
 from romdp.core.errors import InvalidInputError, MisuseError

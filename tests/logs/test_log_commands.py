@@ -165,7 +165,7 @@ def count_slowly(pieces, *arguments):
 def test_a_real_cluster_counts_the_same_and_a_killed_worker_loses_nothing(files, monkeypatch):
     """Eight stretches of 0.3 s on two workers: one dies with its second in hand."""
     import distributed
-    from cluster_cases import cluster
+    from cases import cluster
 
     folder, rows = files
     notes, found = folder / "notes", []

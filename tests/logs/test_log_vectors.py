@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from encoding_worlds import accuracy, chain
+from cases import accuracy, chain
 
 import romdp
 import romdp.logs.decoding

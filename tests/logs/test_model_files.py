@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from faults import FaultError, Kill, interrupted
+from cases import FaultError, Kill, interrupted
 
 import romdp
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError, WriteError

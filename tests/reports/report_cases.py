@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from stored_runs import fail, lose
+from cases import fail, lose
 
 from romdp.experiments import Experiment, RunDirectory, run_experiment
 from romdp.experiments.agents import Settings

@@ -4,8 +4,8 @@ import shutil
 
 import numpy as np
 import pytest
+from cases import execute
 from report_cases import change_runs, make_run_directory
-from stored_runs import execute
 
 from romdp.core.errors import ROMDPError
 from romdp.data.partition import Partition

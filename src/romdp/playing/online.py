@@ -363,8 +363,8 @@ class Online:
                 where = "" if stream is None else f" of stream {stream!r}"
                 raise MisuseError(
                     f"observe(){where} belongs to no act(): call act(observation) first. Where "
-                    "several sequences of steps go on at once, name them: act(..., stream=name) and "
-                    "observe(..., stream=name)"
+                    "several sequences of steps go on at once, name them: act(..., stream=name) "
+                    "and observe(..., stream=name)"
                 )
             # Everything is checked before anything is learned.
             ended, cut = flag(terminated, "terminated"), flag(truncated, "truncated")
