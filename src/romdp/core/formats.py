@@ -161,14 +161,7 @@ def optional(field: Field) -> Field:
     return replace(field, optional=True)
 
 
-def fact(kind: Any = Any) -> Fact:
-    """Declare plain data: ``str``, ``float | None``, ``tuple[int, ...]``, a dataclass of these."""
-    return Fact(kind)
-
-
-def part(build: Callable[..., Any] = dict, format: "Format | None" = None) -> Part:
-    """Declare an object with arrays of its own, or None; by default they are read as a mapping."""
-    return Part(build, format)
+fact, part = Fact, Part  # as `fact(str)` they read like the others
 
 
 class Format:

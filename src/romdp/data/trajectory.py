@@ -261,18 +261,9 @@ class Trajectory:
         )
 
     def episodes(self) -> "Iterator[Trajectory]":
-        """Walk through the episodes, each a trajectory of the same sizes that shares the arrays."""
-        for i, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
-            steps = slice(start, start + length)
-            yield self.changed(
-                observations=self.observations[steps],
-                actions=self.actions[steps],
-                rewards=None if self.rewards is None else self.rewards[steps],
-                lengths=self.lengths[i : i + 1],
-                final_observations=self.final_observations[i : i + 1],
-                terminated=self.terminated[i : i + 1],
-                vectors=None if self.vectors is None else self.vectors[steps],
-            )
+        """Walk through the episodes, each a trajectory of its own that shares the arrays."""
+        for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+            yield self.part(start, start + length)
 
     @classmethod
     def concatenate(cls, trajectories: "Sequence[Trajectory]") -> "Trajectory":

@@ -76,19 +76,13 @@ class Triples:
         columns = [whole_array(given[name], name, shape, 0, highest[name]) for name in _COLUMNS]
         self._set(_merge_equal(columns, n_observations, n_actions), n_observations, n_actions)
 
-    def _set(self, columns: list[Ints], n_observations: int, n_actions: int) -> None:
-        """Fill the fields with columns that are sorted and distinct."""
+    def _set(self, columns: list[Ints], n_observations: int, n_actions: int) -> "Triples":
+        """Fill the fields with columns that are sorted and distinct, and return this."""
         for name, column in zip(_COLUMNS, columns, strict=True):
             object.__setattr__(self, name, freeze(column))
         object.__setattr__(self, "n_observations", n_observations)
         object.__setattr__(self, "n_actions", n_actions)
-
-    @classmethod
-    def _make(cls, columns: list[Ints], n_observations: int, n_actions: int) -> "Triples":
-        """Build from columns that are sorted and distinct."""
-        triples = object.__new__(cls)
-        triples._set(columns, n_observations, n_actions)
-        return triples
+        return self
 
     @classmethod
     def from_trajectory(cls, trajectory: Trajectory) -> "Triples":
@@ -96,7 +90,7 @@ class Triples:
         columns = list(trajectory.triples())
         columns.append(np.ones(len(columns[0]), np.int64))
         sizes = (trajectory.n_observations, trajectory.n_actions)
-        return cls._make(_merge_equal(columns, *sizes), *sizes)
+        return object.__new__(cls)._set(_merge_equal(columns, *sizes), *sizes)
 
     @classmethod
     def zeros(cls, n_observations: int, n_actions: int) -> "Triples":
@@ -118,7 +112,7 @@ class Triples:
         action = whole_number(action, "action", 0, self.n_actions - 1)
         start, stop = np.searchsorted(self.action, [action, action + 1])
         columns = [column[start:stop] for column in self._columns()]
-        return self._make(columns, self.n_observations, self.n_actions)
+        return object.__new__(Triples)._set(columns, self.n_observations, self.n_actions)
 
     def relabel(self, partition: Partition) -> "Triples":
         """Return the triples of groups; one with an observation without a group is left out."""
@@ -134,7 +128,7 @@ class Triples:
             column[kept] for column in (previous, middle, self.action, following, self.count)
         ]
         sizes = (partition.n_clusters, self.n_actions)
-        return self._make(_merge_equal(columns, *sizes), *sizes)
+        return object.__new__(Triples)._set(_merge_equal(columns, *sizes), *sizes)
 
     def __add__(self, other: "Triples") -> "Triples":
         if not isinstance(other, Triples):
@@ -148,7 +142,7 @@ class Triples:
         columns = [
             np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True)
         ]
-        return self._make(_merge_equal(columns, *sizes), *sizes)
+        return object.__new__(Triples)._set(_merge_equal(columns, *sizes), *sizes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Triples):

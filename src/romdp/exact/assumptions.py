@@ -10,7 +10,7 @@ from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import StructureError
 from romdp.core.text import html_table, plain
 from romdp.exact.chains import Mixing
-from romdp.exact.hitting import can_avoid, hitting_times, periodic_policy
+from romdp.exact.hitting import can_avoid, has_periodic_policy, hitting_times
 from romdp.exact.mdp import MDP
 
 
@@ -159,7 +159,7 @@ def ergodicity(transition: Floats) -> tuple[bool | None, str]:
     avoidable = can_avoid(transition).any(axis=1)
     if avoidable.any():
         return False, f"a policy can avoid hidden state {int(np.argmax(avoidable))} forever"
-    periodic = periodic_policy(transition).exists
+    periodic = has_periodic_policy(transition)
     if periodic is None:
         return None, "no state can be avoided; too many policies to exclude a periodic one"
     if periodic:

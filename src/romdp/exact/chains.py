@@ -16,7 +16,7 @@ from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import StructureError
 
-_SPARSE = 0.1  # below this share of non-zero entries it pays to reorder a matrix
+SPARSE = 0.1  # below this share of non-zero entries it pays to treat a matrix as sparse
 _CLOSE = 64  # powers of a chain up to this one are all tried, then only every doubling
 _FARTHEST = 2**50
 _NO_CONTRACTION = 1e-12  # rounding can fake a contraction smaller than this
@@ -153,7 +153,7 @@ def support_period(support: Bools) -> int:
 def _ordering(matrix: Floats) -> NDArray[np.intp]:
     """Order states so that a sparse matrix becomes narrow-banded, which state reduction keeps."""
     n = len(matrix)
-    if n < 64 or np.count_nonzero(matrix) > _SPARSE * n * n:
+    if n < 64 or np.count_nonzero(matrix) > SPARSE * n * n:
         return np.arange(n)
     from scipy.sparse import csr_array  # slow to import
     from scipy.sparse.csgraph import reverse_cuthill_mckee

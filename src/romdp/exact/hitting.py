@@ -3,6 +3,8 @@
 ``transition`` is (S, A, S), as in `romdp.exact.mdp.MDP`, which checks it.
 """
 
+import math
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +13,8 @@ from numpy.typing import ArrayLike
 from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import real_array, refuse
-from romdp.exact.chains import expected_total, support_period
+from romdp.exact.chains import SPARSE, expected_total, support_period
 
-_SPARSE = 0.1  # below this share of non-zero entries a product with a sparse matrix is quicker
 _ENUMERABLE = 100_000
 
 
@@ -218,7 +219,7 @@ def hitting_times(
         for target in range(n_states):
             finite[target] = ~_endangered(*graph, target, _avoiding(*graph, target))
     pairs: Any = transition.reshape(-1, n_states)
-    if graph.pairs.size < _SPARSE * pairs.size:
+    if graph.pairs.size < SPARSE * pairs.size:
         from scipy.sparse import csr_array  # slow to import
 
         pairs = csr_array(pairs)
@@ -233,68 +234,24 @@ def hitting_times(
     return times
 
 
-class PeriodicPolicy(NamedTuple):
-    """The answer of `periodic_policy`: whether one exists (None: not decided), and one if so."""
-
-    exists: bool | None
-    policy: Ints | None
-
-
-@kernel
-def _first_periodic(support: Bools, n_choices: Ints) -> Ints:
-    """Return the first choice in each state that gives a periodic chain, or an empty array."""
-    n_states = n_choices.size
-    chosen = np.zeros(n_states, np.int64)
-    chain = support[:, 0].copy()
-    while True:
-        if support_period(chain) > 1:
-            return chosen
-        x = 0  # count on, the first state fastest
-        while x < n_states and chosen[x] + 1 == n_choices[x]:
-            chosen[x] = 0
-            _copy(support[x, 0], chain[x])
-            x += 1
-        if x == n_states:
-            return chosen[:0]
-        chosen[x] += 1
-        _copy(support[x, chosen[x]], chain[x])
-
-
-@kernel
-def _copy(source: Bools, target: Bools) -> None:
-    """Copy one entry at a time: to check a whole copy takes numba three seconds to compile."""
-    for i in range(target.size):
-        target[i] = source[i]
-
-
-def periodic_policy(transition: Floats) -> PeriodicPolicy:
+def has_periodic_policy(transition: Floats) -> bool | None:
     """Say whether some deterministic policy's chain is periodic, given that all are irreducible.
 
     There is none if some state may stay under every action. Otherwise the policies are tried one
-    by one, if at most 100,000 of them differ in which states can follow which.
+    by one, if at most 100,000 of them differ in which states can follow which; else the answer is
+    None.
 
     Examples
     --------
-    >>> periodic_policy(np.array([[[0.0, 1.0]], [[1.0, 0.0]]]))
-    PeriodicPolicy(exists=True, policy=array([0, 0]))
+    >>> has_periodic_policy(np.array([[[0.0, 1.0]], [[1.0, 0.0]]]))
+    True
     """
     support = transition > 0
     states = np.arange(len(support))
     if support[states, :, states].all(axis=1).any():
-        return PeriodicPolicy(False, None)
-    firsts = []  # the actions of each state that differ in what can follow
-    for rows in support:
-        _, first = np.unique(rows, axis=0, return_index=True)
-        firsts.append(np.sort(first))
-    n_choices = np.array([len(first) for first in firsts])
-    if np.log(n_choices).sum() > np.log(_ENUMERABLE) + 1e-9:
-        return PeriodicPolicy(None, None)
-    choices = np.zeros((len(support), int(n_choices.max()), len(support)), np.bool_)
-    for x, first in enumerate(firsts):
-        choices[x, : len(first)] = support[x, first]
-    chosen = _first_periodic(choices, n_choices)
-    if not chosen.size:
-        return PeriodicPolicy(False, None)
-    return PeriodicPolicy(
-        True, np.array([first[c] for first, c in zip(firsts, chosen, strict=True)])
-    )
+        return False
+    different = [np.unique(rows, axis=0, return_index=True)[1].tolist() for rows in support]
+    if math.prod(map(len, different)) > _ENUMERABLE:
+        return None
+    policies = product(*different)
+    return any(support_period(support[states, policy]) > 1 for policy in policies)

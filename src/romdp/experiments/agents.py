@@ -127,8 +127,14 @@ class Settings:
 Maker = Callable[[ROMDP, Settings, int | None, float], Agent]
 
 
-def _sl_ucrl(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    return SLUCRL(n_states, settings.group_confidence, settings.delta, factor=factor)
+def _sl_ucrl(**parts: Any) -> Maker:
+    """Return the maker of SL-UCRL with other parts than those that it has by itself."""
+
+    def make(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
+        sets = settings.group_confidence
+        return SLUCRL(n_states, sets, settings.delta, factor=factor, **parts)
+
+    return make
 
 
 def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
@@ -143,24 +149,11 @@ def _sl_ucrl_paper(world: ROMDP, settings: Settings, n_states: int | None, facto
     )
 
 
-def _sl_ucrl_matrix(world: ROMDP, settings: Settings, n_states: int | None, factor: float) -> Agent:
-    return SLUCRL(
-        n_states, settings.group_confidence, settings.delta, factor=factor, method="matrix"
-    )
-
-
-def _sl_ucrl_spectral(
-    world: ROMDP, settings: Settings, n_states: int | None, factor: float
-) -> Agent:
-    sets, delta = settings.group_confidence, settings.delta
-    return SLUCRL(n_states, sets, delta, factor=factor, homogeneity=False)
-
-
 AGENTS: dict[str, Maker] = {
-    "sl-ucrl": _sl_ucrl,
-    "sl-ucrl-spectral": _sl_ucrl_spectral,
+    "sl-ucrl": _sl_ucrl(),
+    "sl-ucrl-spectral": _sl_ucrl(homogeneity=False),
     "sl-ucrl-paper": _sl_ucrl_paper,
-    "sl-ucrl-matrix": _sl_ucrl_matrix,
+    "sl-ucrl-matrix": _sl_ucrl(method="matrix"),
     "lc-ucrl": lambda world, settings, *_: LCUCRL(settings.confidence, settings.delta),
     "lc-psrl": lambda *_: LCPSRL(),
     "ucrl2": lambda world, settings, *_: UCRL2(settings.confidence, settings.delta),

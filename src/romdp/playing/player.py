@@ -21,7 +21,7 @@ from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint
 from romdp.playing.online import Online
 from romdp.playing.places import place_for
-from romdp.playing.run import EpochRow, Figure, History, Run, figure
+from romdp.playing.run import EpochRow, Figure, History, Run
 
 _FORMAT = Format("checkpoint", agent=part(), place=part(), history=part())
 
@@ -142,8 +142,10 @@ class Playing:
 
     def _figure(self) -> Figure:
         """Return the figures of this step; exact sums, wherever a run was cut."""
-        place = self._place
-        return figure(self.state.step, place.gain, place.reward, place.expected_reward)
+        place, step = self._place, self.state.step
+        optimal = step * place.gain
+        regrets = optimal - place.reward, optimal - place.expected_reward
+        return Figure(step, place.reward, *regrets)
 
     def _epoch_row(self) -> EpochRow:
         state = self.state

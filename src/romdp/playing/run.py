@@ -288,12 +288,6 @@ class EpochRow(NamedTuple):
     converged: bool
 
 
-def figure(step: int, gain: float, reward: float, expected_reward: float) -> Figure:
-    """Compare what was earned in so many steps with the optimal ``gain`` per step."""
-    optimal = step * gain
-    return Figure(step, reward, optimal - reward, optimal - expected_reward)
-
-
 class History:
     """The figures, finished epochs and groupings of a run so far.
 
