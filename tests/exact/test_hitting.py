@@ -88,7 +88,7 @@ def test_a_sparse_matrix_gives_the_same_times(monkeypatch):
     transition[np.arange(60), :, (np.arange(60) + 1) % 60] += 0.1  # so that all is reached
     assert (transition > 0).mean() < 0.1
     whole = hitting.hitting_times(transition)
-    monkeypatch.setattr(hitting, "_SPARSE", 0.0)
+    monkeypatch.setattr(hitting, "SPARSE", 0.0)
     assert hitting.hitting_times(transition) == pytest.approx(whole, rel=1e-12)
 
 

@@ -206,13 +206,11 @@ class Partition:
         >>> round(Partition([0, 0, 1, 1]).adjusted_rand_index(Partition([0, 0, 1, 2])), 4)
         0.5714
         """
-        table = self.contingency(other)
-        together = _pairs(table.data)
-        mine, theirs = _pairs(table.sum(axis=1)), _pairs(table.sum(axis=0))
-        total = _pairs(np.array([table.sum()]))
-        expected = mine * theirs / total if total else 0.0
-        largest = (mine + theirs) / 2
-        return 1.0 if largest == expected else float((together - expected) / (largest - expected))
+        from sklearn.metrics import adjusted_rand_score  # slow to import
+
+        theirs = self._comparable(other).labels
+        both = (self.labels >= 0) & (theirs >= 0)
+        return float(adjusted_rand_score(self.labels[both], theirs[both]))
 
     def misclassification(self, other: "Partition", weights: ArrayLike | None = None) -> float:
         """Measure the smallest share of observations to move to make the two groupings equal.
@@ -306,11 +304,6 @@ def _overlaps(rows: Ints, columns: Ints, shape: tuple[int, int]) -> _Table:
     ones = np.ones(len(rows), np.int64)
     table: _Table = scipy.sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()
     return table
-
-
-def _pairs(sizes: Ints) -> float:
-    """Count the unordered pairs inside sets of these sizes."""
-    return float((sizes * (sizes - 1) // 2).sum())
 
 
 def _checked_weights(weights: ArrayLike | None, n_observations: int) -> Floats:
