@@ -164,7 +164,7 @@ def _rounded(value: float, digits: int) -> float | int:
 
 
 _LEFT = ' style="text-align:left"'  # notebooks align to the right by default
-_SECONDS = 0.1  # between two updates of a bar
+SECONDS = 0.2  # between two pieces of news for somebody who looks on
 
 Bar = Callable[[float, str], None]
 """Shows how much of the work is done, from 0 to 1, and a line of facts."""
@@ -184,7 +184,7 @@ def notebook_bar(name: str) -> Bar:
 
     def show(share: float, facts: str) -> None:
         nonlocal shown
-        if share >= 1 or time.monotonic() - shown > _SECONDS:
+        if share >= 1 or time.monotonic() - shown > SECONDS:
             shown = time.monotonic()
             handle.update(screen.HTML(_bar(name, share, facts)))
 

@@ -16,7 +16,7 @@ from romdp import __version__
 from romdp.core.arrays import Ints
 from romdp.core.compiled import on_compilation
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
-from romdp.core.text import in_notebook, plain
+from romdp.core.text import SECONDS, in_notebook, plain
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.agents import BASELINE_NAMES, Own, Settings, make_agent
@@ -30,7 +30,6 @@ from romdp.experiments.worlds import EnvironmentWorld, WorldSpec
 from romdp.playing import Run, epochs
 from romdp.playing.checkpoint import delete_checkpoint, step_back
 
-_EVERY = 0.2  # seconds between two reports of one run
 _VERSIONS = ("numpy", "scipy", "numba", "pyarrow")
 
 
@@ -183,7 +182,7 @@ def _play(task: Task, world: Any, tell: Callable[[Progress], None]) -> tuple[Run
     with closing(iter(playing)) as rest:
         for epoch in rest:
             step = epoch.start + epoch.length
-            if time.monotonic() - told >= _EVERY:
+            if time.monotonic() - told >= SECONDS:
                 told = time.monotonic()
                 tell(Progress(step, float(epoch.regret), epoch.n_clusters))
             if step >= task.steps:

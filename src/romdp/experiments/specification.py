@@ -32,7 +32,7 @@ from romdp.experiments.worlds import (
 )
 from romdp.playing.episodes import checked_range, takes_any_reward
 
-KIND, VERSION = "romdp experiment", 2
+_KIND, _VERSION = "romdp experiment", 2
 
 _MOST_STEPS = 10**15  # a year of a machine that makes 30 million a second
 _MOST_RUNS = _MOST_SEEDS = 10**6  # all of them are kept in memory
@@ -219,8 +219,8 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Return what ``experiment.json`` holds."""
         return {
-            "kind": KIND,
-            "version": VERSION,
+            "kind": _KIND,
+            "version": _VERSION,
             "worlds": [spec.to_dict() for spec in self.worlds],
             "observations": None if self.observations is None else list(self.observations),
             "agents": list(self.agents),
@@ -245,14 +245,14 @@ class Experiment:
         """
         if not isinstance(content, Mapping):
             raise InvalidInputError("an experiment is a table of entries such as steps = 1e6")
-        if content.get("kind", KIND) != KIND:
-            raise StorageError(f"this holds a {content['kind']}, not a {KIND}")
-        if content.get("version", VERSION) != VERSION:
+        if content.get("kind", _KIND) != _KIND:
+            raise StorageError(f"this holds a {content['kind']}, not a {_KIND}")
+        if content.get("version", _VERSION) != _VERSION:
             if content["version"] == 1:
                 raise StorageError(f"the experiment {OLD}")
             raise StorageError(
                 f"the experiment has format version {content['version']}; this romdp reads "
-                f"version {VERSION}"
+                f"version {_VERSION}"
             )
         for key in content:
             choice(key, "entry of an experiment", _ENTRIES)

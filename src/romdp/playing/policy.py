@@ -10,15 +10,13 @@ import numpy as np
 from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, fact, index, part, real, whole
-from romdp.core.text import html_table
+from romdp.core.text import MOST_LISTED, html_table
 from romdp.core.validation import freeze, whole_array, whole_number
-from romdp.data.counts import Counts
+from romdp.data.counts import LARGEST, Counts
 from romdp.data.partition import Partition
 from romdp.encoding.observations import Numbering, Numbers, ObservationEncoder, encoder_from
 from romdp.exact.objectives import Objective
 
-_MOST_ACTIONS = 20  # in a notebook
-_LONGEST = 2**31  # steps of an episode
 
 FORMAT = Format(
     "policy",
@@ -188,7 +186,7 @@ class Policy:
         if not self.depends_on_step:
             return self.act(observation), None
         begun = [0] if state is None else np.atleast_1d(state)
-        steps = whole_array(begun, "state", ("n",), 0, _LONGEST)
+        steps = whole_array(begun, "state", ("n",), 0, LARGEST)
         if episode_start is not None:
             steps = np.where(np.asarray(episode_start, np.bool_), 0, steps)
         numbers, single = self._numbers(observation, int(steps[0]) if steps.size == 1 else steps)
@@ -225,7 +223,7 @@ class Policy:
 
     def _states(self, observations: Any, step: Any) -> tuple[Ints, bool, Any]:
         if np.ndim(step):
-            step = whole_array(step, "step", ("n",), 0, _LONGEST)
+            step = whole_array(step, "step", ("n",), 0, LARGEST)
         else:
             step = whole_number(step, "step", 0)
         codes, single = self.observations.find_all(observations, step)
@@ -238,7 +236,7 @@ class Policy:
         chosen, times = np.unique(
             self._choices[0][self.labels[self.labels >= 0]], return_counts=True
         )
-        order = np.argsort(-times, kind="stable")[:_MOST_ACTIONS]
+        order = np.argsort(-times, kind="stable")[:MOST_LISTED]
         rows = [(self.actions.decode(int(chosen[i])), f"{times[i]:,}") for i in order]
         more = chosen.size - order.size
         return html_table(

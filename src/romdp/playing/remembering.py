@@ -13,10 +13,8 @@ from romdp.data.trajectory import UNKNOWN, Trajectory
 from romdp.encoding.observations import ObservationEncoder
 from romdp.encoding.remembered import RememberedCodes
 from romdp.playing.replay import Replay
-from romdp.playing.vector_encoder import VectorEncoder
+from romdp.playing.vector_encoder import FIRST, GROWTH, VectorEncoder
 
-_FIRST = 500  # steps before the first fit, as for vectors
-_GROWTH = 1.5  # of the steps between fits, as for vectors
 _NOWHERE = (-1, -1)
 
 
@@ -34,7 +32,7 @@ class RememberingEncoder(RememberedCodes):
         self.vectors = inner if isinstance(inner, VectorEncoder) else None
         self.n_features = 1 if self.vectors is None else self.vectors.n_features
         self.dtype = np.dtype(np.int64) if self.vectors is None else self.vectors.dtype
-        self.due = _FIRST
+        self.due = FIRST
         self._states: Ints = np.zeros(0, np.int64)  # of the rows that are kept
 
     def read(self, observation: Any) -> NDArray[Any]:
@@ -83,7 +81,7 @@ class RememberingEncoder(RememberedCodes):
         )
         if step < self.due and not changed:
             return False
-        self.due = max(self.due, int(_GROWTH * step) + 1)
+        self.due = max(self.due, int(GROWTH * step) + 1)
         had, self.machine = self.machine, None
         seen = self._inner_steps(replay, n_actions)
         if seen is not None and seen.lengths.max() > 1:

@@ -17,7 +17,7 @@ _STRETCH = 64  # rows in a row that are kept or dropped together
 NO_ACTION = -1
 """In place of an action: what was done there, and what came of it, is not known yet."""
 
-GOES_ON, ENDED, CUT = 0, 1, 2
+GOES_ON, ENDED, CUT = range(3)
 """Whether the episode went on after a step, ended with it, or was cut."""
 
 COLUMNS = ("numbers", "vectors", "actions", "rewards", "over", "before", "streams", "ages")

@@ -15,20 +15,20 @@ from romdp.clustering.states import find_states, is_mixed
 from romdp.core.arrays import Ints
 from romdp.core.randomness import Seed, generator
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
+from romdp.data.vectors import BLOCK
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.scoring import both, last_steps, score, vectors_of
 from romdp.encoding.vector_codes import VectorCodes
 from romdp.playing.replay import Replay
 
 _NEW = 0.9  # share of different vectors from which on they do not repeat
-_FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
+FIRST, _LAST_FIRST = 500, 5000  # steps before the first fit: ten per number, within these
 _SEVERAL_FITS = 4  # times the steps before the first: there were four fits by then
-_GROWTH = 1.5  # of the steps between fits, where something is at stake
+GROWTH = 1.5  # of the steps between fits, where something is at stake
 _LOOK = 1.15  # growth of the steps between looks at whether codes are mixed, and between idle fits
 _FIRST_LOOK = 64  # vectors after which it is first asked whether they repeat
-_JUDGED = 20_000  # steps that codes are judged on
+_JUDGED = 20_000  # last steps that codes are judged on, and examples are chosen from
 _ENCODE = 11  # a stream of the seed
-_LOOKED_AT, _MOST_LOOKED_AT = 2**24, 20_000  # numbers, and last vectors: examples are among them
 
 
 class VectorEncoder(VectorCodes):
@@ -50,7 +50,7 @@ class VectorEncoder(VectorCodes):
 
     @property
     def _first_fit(self) -> int:
-        return min(max(_FIRST, 10 * self.n_features), _LAST_FIRST)
+        return min(max(FIRST, 10 * self.n_features), _LAST_FIRST)
 
     def _codes_in(self, replay: Replay) -> Ints:
         """Return `codes` of all that is kept, after opening some for what is far from all codes."""
@@ -86,7 +86,7 @@ class VectorEncoder(VectorCodes):
         self.look = int(_LOOK * step) + 1
         changed, mixed = False, self._is_mixed(steps)
         if mixed or step >= self.due:
-            self.due = int((_LOOK if _is_idle(steps) else _GROWTH) * step) + 1
+            self.due = int((_LOOK if _is_idle(steps) else GROWTH) * step) + 1
             changed = self._learn(steps, generator(seed, _ENCODE, step), replay)
             if mixed and self._is_mixed(steps):  # more steps may help, and nothing else
                 self.look = self.due
@@ -140,7 +140,7 @@ class VectorEncoder(VectorCodes):
         """Take the vector nearest to the mean of each code, among the last ones met."""
         if self.decoder is None:
             return
-        most = min(_MOST_LOOKED_AT, max(256, _LOOKED_AT // self.n_features))
+        most = min(_JUDGED, max(256, BLOCK // self.n_features))
         rows = replay.vectors[max(0, replay.size - most) : replay.size]
         codes = self.codes(rows) if len(rows) else np.zeros(0, np.int64)
         found = np.full((int(codes.max(initial=-1)) + 1, self.n_features), np.nan, np.float32)

@@ -21,8 +21,8 @@ from romdp.core.validation import (
 )
 from romdp.worlds.environments import VectorWorld
 from romdp.worlds.named import neighbours
+from romdp.worlds.wrappers import DRAWS, ROTATION
 
-_DRAWS, _ROTATION = 2, 3  # streams of the seed of `Distraction`
 _BLOCK = 64  # steps whose noise is drawn at once
 
 
@@ -323,12 +323,12 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         length = self._n_inner + self._n_numbers
         low, high = inner.low.astype(np.float64), inner.high.astype(np.float64)
         check_memory("a rotation", length, length)
-        self.rotation = freeze(_orthogonal(length, generator(seed, _ROTATION)))
+        self.rotation = freeze(_orthogonal(length, generator(seed, ROTATION)))
         radius = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
         edge = np.full(length, radius + 10.0 * self._sd)  # ten standard deviations
         self.observation_space = Box(-edge, edge, dtype=np.float64)
         self._seed = seed_sequence(seed)
-        self._start_noise(generator(self._seed, _DRAWS))
+        self._start_noise(generator(self._seed, DRAWS))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -336,7 +336,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         """Reset the environment; with a seed, the noise starts again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
-            self._start_noise(generator(self._seed, _DRAWS, int(seed)))
+            self._start_noise(generator(self._seed, DRAWS, int(seed)))
         return self.observation(observation), info
 
     def observation(self, observation: Any) -> Floats:
@@ -352,7 +352,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
     def disturb(self, vectors: ArrayLike, seed: Seed) -> Floats:
         """Add independent stationary noise to each vector and rotate, for scoring only."""
         rows = real_array(vectors, "vectors", ("n", self._n_inner))
-        noise = self._sd * generator(seed, _DRAWS).standard_normal((len(rows), self._n_numbers))
+        noise = self._sd * generator(seed, DRAWS).standard_normal((len(rows), self._n_numbers))
         return np.hstack([rows, noise]) @ self.rotation
 
     def show(self, states: ArrayLike, seed: Seed) -> Floats:

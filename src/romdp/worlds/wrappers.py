@@ -21,7 +21,7 @@ from romdp.core.validation import (
 )
 from romdp.data.vocabulary import Vocabulary
 
-_NUMBERING, _DRAWS = 0, 2  # streams of a wrapper's seed
+_NUMBERING, _, DRAWS, ROTATION = range(4)  # streams of a wrapper's seed
 
 
 class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -71,7 +71,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
         self._numbers: list[int] = numbers.tolist()
         self._views = views
         self._seed = seed_sequence(seed)
-        self._draw = generator(self._seed, _DRAWS).random
+        self._draw = generator(self._seed, DRAWS).random
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -79,7 +79,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
         """Reset the environment; with a seed, the draws of the views start again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
-            self._draw = generator(self._seed, _DRAWS, int(seed)).random
+            self._draw = generator(self._seed, DRAWS, int(seed)).random
         return self.observation(observation), info
 
     def observation(self, observation: Any) -> int:
@@ -375,7 +375,7 @@ class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
         self.observation_space = Box(low, high, dtype=np.float64)
         self._reveals = bool(reveal_hidden_state)
         self._seed = seed_sequence(seed)
-        self._draw = generator(self._seed, _DRAWS).random
+        self._draw = generator(self._seed, DRAWS).random
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -383,7 +383,7 @@ class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
         """Reset the environment; with a seed, the draws of the vectors start again as well."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
-            self._draw = generator(self._seed, _DRAWS, int(seed)).random
+            self._draw = generator(self._seed, DRAWS, int(seed)).random
         return self._shown(observation, info)
 
     def step(self, action: Any) -> tuple[Floats, Any, bool, bool, dict[str, Any]]:
