@@ -142,7 +142,7 @@ def test_another_seed_gives_other_runs_in_the_same_worlds(reference, tmp_path):
 
 def test_killed_again_and_again_the_tables_are_the_same(tmp_path, monkeypatch):
     """Checkpoints are written at every chance, and a kill falls on every few reports."""
-    monkeypatch.setattr("romdp.experiments.running._EVERY", 0.0)
+    monkeypatch.setattr("romdp.experiments.running.SECONDS", 0.0)
     short = {"steps": 200, "observations": (6,)}
     reference = new(tmp_path / "reference", **short)
     run_experiment(reference)
@@ -166,7 +166,7 @@ def test_killed_again_and_again_the_tables_are_the_same(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_goes_on_to_the_bit(tmp_path, monkeypatch, agent):
-    monkeypatch.setattr("romdp.experiments.running._EVERY", 0.0)
+    monkeypatch.setattr("romdp.experiments.running.SECONDS", 0.0)
     only = {"agents": (agent,), "observations": (9,), "seeds": 1, "steps": 1500}
     reference, directory = new(tmp_path / "reference", **only), new(tmp_path / "x", **only)
     run_experiment(reference)
@@ -202,7 +202,7 @@ def test_a_checkpoint_that_cannot_be_used_is_begun_anew(reference, tmp_path, dam
 @pytest.mark.parametrize("before", ["sound", "damaged too"])
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, monkeypatch, before):
     """The run goes on from there, or from zero, says so, and ends with the same tables."""
-    monkeypatch.setattr("romdp.experiments.running._EVERY", 0.0)
+    monkeypatch.setattr("romdp.experiments.running.SECONDS", 0.0)
     only = {"steps": 200, "observations": (6,), "seeds": 1}
     reference, directory = new(tmp_path / "reference", **only), new(tmp_path / "x", **only)
     run_experiment(reference)
@@ -263,7 +263,7 @@ class PlainTuples(Here):
 
 
 def test_progress_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("romdp.experiments.running._EVERY", 0.0)
+    monkeypatch.setattr("romdp.experiments.running.SECONDS", 0.0)
     directory = new(tmp_path / "x", seeds=1, observations=(6,))
     watcher = Remember()
     run_experiment(directory, PlainTuples(), watcher)

@@ -17,7 +17,6 @@ from romdp.data.partition import Partition
 from romdp.encoding.observations import Numbering, Numbers, ObservationEncoder, encoder_from
 from romdp.exact.objectives import Objective
 
-
 FORMAT = Format(
     "policy",
     2,
