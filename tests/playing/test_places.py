@@ -113,7 +113,7 @@ def _pictures():
         (lambda: gymnasium.make("CliffWalking-v1", max_episode_steps=200), 2_000),
         (lambda: gymnasium.make("FrozenLake-v1"), 2_000),
         (lambda: gymnasium.make("Blackjack-v1"), 1_000),
-        (lambda: gymnasium.make("Taxi-v4"), 1_500),
+        (lambda: gymnasium.make("Taxi-v4"), 600),
         (lambda: gymnasium.make("CartPole-v1"), 900),
         (_pictures, 900),
     ],
