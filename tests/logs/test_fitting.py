@@ -302,7 +302,7 @@ def test_a_behaviour_that_follows_the_observation_inside_a_state(world):
 
 @pytest.mark.parametrize("world", WORLDS, ids=str)
 def test_both_at_once(world):
-    """A test of what is true fails in two logs of a hundred; seeds 0 to 3 are one in world 3."""
+    """A test of what is true fails in one log of a hundred; seeds 0 to 3 are one in world 3."""
     rng = np.random.default_rng(0)
     parts = [
         romdp.simulate(world, leaning(rng.integers(0, 2, 15), 0.9), N // 4, seed=i)

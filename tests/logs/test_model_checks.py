@@ -166,7 +166,7 @@ def failed(seen, partition=TRUTH):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_true_states_pass_whatever_the_logger_does_at_each_observation(seed):
-    """Two kinds of tests fail with probability 0.01, two with 0.001: in three logs 7%."""
+    """One kind of tests fails with probability 0.01, three with 0.001: in three logs 4%."""
     habits = np.random.default_rng(seed).dirichlet([0.5, 0.5], 30)
     assert failed(episodes(seed, habits)) == set()
 

@@ -48,7 +48,7 @@ class Drift:
     def __str__(self) -> str:
         steps = count(self.n_steps, "step")
         if self.worst is None:
-            return f"{steps} of it can be compared, and they still follow the model"
+            return f"it still follows the model ({steps} were compared)"
         state, action = self.worst
         return (
             f"it no longer follows the model: {self.changed:.1%} of {steps} are at states and "
