@@ -2,7 +2,7 @@ from math import inf, log, sqrt
 
 import numpy as np
 import pytest
-from theory_worlds import draw
+from cases import draw
 
 from romdp.clustering.spectral.moments import Moments
 from romdp.clustering.spectral.population import exact_views

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from theory_worlds import draw, tiny
+from cases import draw, tiny
 
 import romdp
 from romdp.core.errors import InvalidInputError

@@ -8,9 +8,9 @@ from math import log, log2, sqrt
 
 import numpy as np
 import pytest
+from cases import draw, tiny
 from hypothesis import given
 from hypothesis import strategies as st
-from theory_worlds import draw, tiny
 
 import romdp
 from romdp import MDP, ROMDP

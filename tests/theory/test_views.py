@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from theory_worlds import (
+from cases import (
     deterministic_rows,
     draw,
     one_way,

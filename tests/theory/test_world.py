@@ -6,7 +6,7 @@ from math import log, log2, sqrt
 
 import numpy as np
 import pytest
-from theory_worlds import TRANSITION, draw, one_way, tiny
+from cases import TRANSITION, draw, one_way, tiny
 
 from romdp import MDP, ROMDP
 from romdp.core.errors import InvalidInputError, StructureError, UnknownNameError
