@@ -16,6 +16,8 @@ UNKNOWN = "-"
 MOST_LISTED = 50
 """Entries of a list for people, in messages and on pages; a screen shows about as many."""
 
+_FEW = 8  # entries of a list inside a line
+
 # Control characters, line and paragraph separators, half surrogates, changes of direction.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
@@ -69,6 +71,17 @@ def shortened(entries: Sequence[str], most: int = MOST_LISTED) -> list[str]:
     """
     more = len(entries) - most
     return [*entries[:most], f"and {more:,} more"] if more > 0 else list(entries)
+
+
+def listed(entries: Any) -> str:
+    """Write the first few entries of a list on one line, and dots if there are more.
+
+    Examples
+    --------
+    >>> listed([3, 1]), listed(range(20))
+    ('3, 1', '0, 1, 2, 3, 4, 5, 6, 7, ...')
+    """
+    return ", ".join([*map(str, entries[:_FEW])] + ["..."] * (len(entries) > _FEW))
 
 
 def number(value: float | None, decimals: int | None = None) -> str:

@@ -17,12 +17,12 @@ from scipy.sparse.csgraph import connected_components
 
 from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, TooLargeError
+from romdp.core.text import listed
 from romdp.core.validation import freeze, real_array, refuse, whole_array, whole_number
 
 _Table: TypeAlias = "scipy.sparse.csr_array[np.int64, tuple[int, int]]"
 
 _MATCHING_LIMIT = 2**24  # entries of the table of overlaps that the best matching is searched in
-_SHOWN_SIZES = 8
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -262,10 +262,8 @@ class Partition:
 
     def __repr__(self) -> str:
         largest = np.sort(self.sizes)[::-1]
-        shown = ", ".join(str(size) for size in largest[:_SHOWN_SIZES])
-        dots = ", ..." if len(largest) > _SHOWN_SIZES else ""
         groups = f"{self.n_clusters} group{'' if self.n_clusters == 1 else 's'}"
-        sizes = f" of {shown}{dots}" if len(largest) else ""
+        sizes = f" of {listed(largest.tolist())}" if len(largest) else ""
         n_unplaced = self.n_observations - int(self.sizes.sum())
         unplaced = f"; {n_unplaced} in none" if n_unplaced else ""
         return f"Partition({self.n_observations} observations in {groups}{sizes}{unplaced})"

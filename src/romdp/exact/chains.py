@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import StructureError
+from romdp.core.text import listed
 
 SPARSE = 0.1  # below this share of non-zero entries it pays to treat a matrix as sparse
 _CLOSE = 64  # powers of a chain up to this one are all tried, then only every doubling
@@ -244,19 +245,14 @@ def period(matrix: Floats, members: Ints) -> int:
     return int(support_period(matrix[np.ix_(members, members)] > 0))
 
 
-def _listed(states: Ints) -> str:
-    """Write a class for a message, shortened where it is long."""
-    names = [str(int(state)) for state in states[:6]]
-    return "{" + ", ".join(names) + (", ...}" if len(states) > 6 else "}")
-
-
 def _single_class(matrix: Floats, question: str) -> Ints:
     """Return the one recurrent class, or say that there are several."""
     recurrent = classes(matrix).recurrent
     if len(recurrent) > 1:
         raise StructureError(
-            f"the chain has {len(recurrent)} recurrent classes, among them {_listed(recurrent[0])} "
-            f"and {_listed(recurrent[1])}, so {question} depends on the start state"
+            f"the chain has {len(recurrent)} recurrent classes, among them "
+            f"{{{listed(recurrent[0])}}} and {{{listed(recurrent[1])}}}, so {question} depends on "
+            "the start state"
         )
     return recurrent[0]
 
@@ -361,7 +357,7 @@ def mixing(matrix: Floats) -> Mixing:
     cycle = period(matrix, members)
     if cycle > 1:
         raise StructureError(
-            f"the chain is periodic: it returns to a state of {_listed(members)} only after "
+            f"the chain is periodic: it returns to a state of {{{listed(members)}}} only after "
             f"multiples of {cycle} steps, so its law never settles"
         )
     best = (1.0, 1.0)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, TypeAlias, Union
 
 from romdp.core.errors import InvalidInputError, UnknownNameError
-from romdp.core.text import columns, plain
+from romdp.core.text import columns, listed, plain
 
 _LARGEST = math.log(1.7976931348623157e308)
 OVERFLOW = "overflow (> 1e308)"
@@ -117,8 +117,6 @@ class Magnitude:
 Scalar: TypeAlias = Magnitude | float | int | None
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
-_SHOWN = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -150,8 +148,7 @@ class Row:
         """The value as people write it."""
         if not isinstance(self.value, tuple):
             return _text(self.value)
-        shown = [_text(item) for item in self.value[:_SHOWN]]
-        return ", ".join(shown + ["..."] * (len(self.value) > _SHOWN))
+        return listed([_text(item) for item in self.value])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and words, ready for JSON."""
