@@ -71,32 +71,24 @@ def find_modules_here(name: str) -> None:
         sys.path.append(os.getcwd())
 
 
-class _Found(Loader):
-    """Loads a module under another name: it is the very same object."""
+class _ShortNames(MetaPathFinder, Loader):
+    """Finds ``romdp.baselines`` where its file is: it is the very same module."""
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where the module is."""
+        return ModuleSpec(fullname, self) if fullname in _SHORT else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module that is meant."""
-        module = import_module(self.target)
+        module = import_module(_SHORT[spec.name])
         self.own = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """Do not run it again, and let it keep the specification it was run with."""
         module.__spec__ = self.own
-
-
-class _ShortNames(MetaPathFinder):
-    """Finds ``romdp.baselines`` where its file is."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return where the module is."""
-        home = _SHORT.get(fullname)
-        return None if home is None else ModuleSpec(fullname, _Found(home))
 
 
 def find_short_names() -> None:
