@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,19 +19,8 @@ from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.theory.regret import as_singletons, auxiliary_diameter, ucrl_bound
 from romdp.theory.table import Magnitude, Row, Table
 
-
-class FinishedRun(Protocol):
-    """What `run_bound` reads of a run; ``regret`` and ``pseudo_regret`` are shown if there."""
-
-    @property
-    def epochs(self) -> "np.recarray[Any, Any]":
-        """A record array with the columns start, length and n_clusters."""
-        ...
-
-    @property
-    def groupings(self) -> Sequence[tuple[int, Partition]]:
-        """Pairs (number of the first epoch with it, counted from 1; grouping)."""
-        ...
+if TYPE_CHECKING:
+    from romdp.playing.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +87,7 @@ class RunBound(Table):
 
 def run_bound(
     world: ROMDP | MDP,
-    run: FinishedRun,
+    run: "Run",
     delta: float = 0.05,
     *,
     visits: Sequence[ArrayLike] | None = None,
@@ -232,7 +221,7 @@ def _caveat(agent: Any) -> str:
     return f"THE THEOREM DOES NOT COVER THIS RUN: {' and '.join(why)}." if why else ""
 
 
-def _parts(world: ROMDP, run: FinishedRun) -> Iterator[tuple[int, int, Partition]]:
+def _parts(world: ROMDP, run: "Run") -> Iterator[tuple[int, int, Partition]]:
     """Yield (first row, row after the last, grouping) for each grouping in the table of epochs."""
     n_epochs = len(run.epochs)
     if not n_epochs or not run.groupings or run.groupings[0][0] != 1:
@@ -249,7 +238,7 @@ def _parts(world: ROMDP, run: FinishedRun) -> Iterator[tuple[int, int, Partition
 
 
 def _given(
-    run: FinishedRun,
+    run: "Run",
     n_actions: int,
     visits: Sequence[ArrayLike] | None,
     counts: Sequence[ArrayLike] | None,
@@ -273,7 +262,7 @@ def _given(
 def _stretch(
     world: ROMDP,
     times: Floats,
-    run: FinishedRun,
+    run: "Run",
     delta: float,
     start: int,
     end: int,
@@ -302,7 +291,7 @@ def _stretch(
 
 def _rows(
     world: ROMDP,
-    run: FinishedRun,
+    run: "Run",
     delta: float,
     bound: Magnitude,
     stretches: Sequence[EpochStretch],
