@@ -43,7 +43,7 @@ from romdp.planning.means import mean_plan
 if TYPE_CHECKING:
     from romdp.worlds.simulator import Simulator
 
-_PLANNER, _CLUSTERER, _UNSEEN = 1, 2, 3  # streams of the seed; 0 is the world's
+_PLANNER, _CLUSTERER, _UNSEEN = range(1, 4)  # streams of the seed; 0 is the world's
 
 _MOST_STEPS = 2**62  # so that sums of steps do not overflow
 _COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "found_at")

@@ -47,7 +47,7 @@ LEVEL = 0.95
 
 _RESAMPLES = 1_000
 _DRAWS = 100
-_RESAMPLE, _DRAW = 11, 12  # streams of the seed
+_RESAMPLE, _DRAW = range(11, 13)  # streams of the seed
 
 
 class Estimate(NamedTuple):

@@ -42,7 +42,7 @@ from romdp.planning.confidence import Hoeffding
 if TYPE_CHECKING:
     from romdp.encoding.encoder import Encoder
 
-_HOLDOUT, _TEST, _ENCODE = 0, 3, 4  # streams of the seed
+_HOLDOUT, _, _, _TEST, _ENCODE = range(5)  # streams of the seed
 _ALL = 1.0  # of the episodes are kept, as far as there is room: the bound is judged by them
 _VERSIONS = ("numpy", "scipy", "numba")  # that a model depends on, bit by bit
 
