@@ -254,17 +254,24 @@ def grid(cost: float, views: int) -> Measure:
     """Goal 1 in the far corner of a grid, at most 90 steps."""
 
     def measure(seed: int) -> float:
-        env: gymnasium.Env = TimeLimit(Grid(cost), 90)
-        if views > 1:
-            env = RichObservation(numbered(env), views, seed)
-        return _mean_return(env, 30_000, seed)
+        return _mean_return(_shown(TimeLimit(Grid(cost), 90), views, seed), 30_000, seed)
 
     return measure
 
 
-def deep_sea(size: int, steps: int) -> Measure:
+def deep_sea(size: int, steps: int, views: int) -> Measure:
     """Return what deep sea of a size pays: a prize behind small costs."""
-    return lambda seed: _mean_return(DeepSea(size, seed), steps, seed)
+
+    def measure(seed: int) -> float:
+        env: gymnasium.Env = DeepSea(size, seed)
+        return _mean_return(_shown(env, views, seed), steps, seed)
+
+    return measure
+
+
+def _shown(env: gymnasium.Env, views: int, seed: int) -> gymnasium.Env:
+    """Show every state as one of so many views."""
+    return RichObservation(numbered(env), views, seed) if views > 1 else env
 
 
 def _mean_return(env: gymnasium.Env, steps: int, seed: int) -> float:

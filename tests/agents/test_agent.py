@@ -462,3 +462,31 @@ def test_where_observations_are_many_groups_come_later_however_fast_the_machine(
     assert np.unique(at_last["labels"]).size == 3
     for name, array in at_last.items():
         assert array.tobytes() == in_slices[name].tobytes() == read[name].tobytes(), name
+
+
+@dataclass(frozen=True)
+class Lumped:
+    """A clusterer that takes all observations for one state, and may take each for its own."""
+
+    or_states: bool
+    needs: frozenset = frozenset()
+
+    def regroup(self, evidence, previous, rng):
+        return Partition(np.zeros(previous.n_observations, int))
+
+
+@pytest.mark.parametrize("or_states", [True, False])
+def test_groups_that_hide_what_was_not_tried_come_apart_while_nothing_is_worth_looking_for(
+    or_states,
+):
+    agent = romdp.Agent(Lumped(or_states), romdp.Posterior(objective=0.9), romdp.Doubling())
+    state = agent.start(2, 2)
+    for observation, action in ((0, 0), (0, 1), (1, 0)):
+        state.learn(observation, action, -0.1 * action, 1 - observation)
+    state.think()
+    assert state.partition.n_clusters == (2 if or_states else 1)
+    if or_states:
+        assert state.table[1] == 1  # what was not tried there
+    state.learn(1, 1, 1.0, 0)  # more than anything before: grouped again
+    state.think()
+    assert state.partition.n_clusters == 1

@@ -270,17 +270,15 @@ class AgentState:
             n_met=recorder.n_met,
         )
         partition = self._regroup(evidence)
-        plan, visits, spare = _NOTHING, np.zeros((0, recorder.n_actions), np.int64), 0
-        if partition.n_clusters > 0:
-            counts = self._count(partition)
-            visits, spare = counts.visits, spare_of(agent.stopping, counts)
-            plan = self._planner().plan(
-                counts,
-                self.step + 1,
-                self._rng(_PLANNER),
-                self._values_of(partition),
-                recorder.n_observations,
+        counts, plan = self._plan(partition)
+        if plan.is_stuck and getattr(agent.clusterer, "or_states", False):
+            # A group may hide what its observations have not tried yet.
+            partition = Singletons(met_only=True).regroup(
+                evidence, partition, self._rng(_CLUSTERER)
             )
+            counts, plan = self._plan(partition)
+        visits = np.zeros((0, recorder.n_actions), np.int64) if counts is None else counts.visits
+        spare = 0 if counts is None else spare_of(agent.stopping, counts)
         self.partition = partition
         self._met = visits.sum(axis=1) + 1
         self._follow(plan)
@@ -330,6 +328,15 @@ class AgentState:
                 next(self._search)
             except StopIteration as answer:
                 self._search, self.found = None, answer.value.labels
+
+    def _plan(self, partition: Partition) -> tuple[Counts | None, Plan]:
+        """Return the counts of the groups, if there are any, and the plan on them."""
+        if partition.n_clusters == 0:
+            return None, _NOTHING
+        counts = self._count(partition)
+        begin, size = self._values_of(partition), self.recorder.n_observations
+        plan = self._planner().plan(counts, self.step + 1, self._rng(_PLANNER), begin, size)
+        return counts, plan
 
     def _count(self, partition: Partition) -> Counts:
         """Return the counts of the groups, by the rule of the agent."""

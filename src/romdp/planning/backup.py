@@ -313,6 +313,8 @@ class Plan:
     gap : float
         Distance between the bounds: ``gain`` is off by at most half of it. Under a discount d the
         values are off by at most ``d / (1 - d)`` times this.
+    is_stuck : bool
+        Whether everything was tried, and nothing that was seen is worth looking for.
     """
 
     policy: Integers = field(repr=False)
@@ -322,6 +324,7 @@ class Plan:
     values: Floats = field(repr=False)
     converged: bool
     gap: float
+    is_stuck: bool = False
 
     @classmethod
     def of(cls, task: Iteration) -> "Plan":

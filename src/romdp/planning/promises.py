@@ -100,7 +100,7 @@ def promising_plan(
         rewards = rewards + goal.rate * more.reshape(tried.shape)
     plan = solve(usual, rewards, promise, goal, start)
     if hope > 0.0 or tried[met].all():
-        return plan
+        return replace(plan, is_stuck=hope > 0.0 and bool(tried[met].all()))
 
     after = _expected(*usual, np.append(plan.values, 0.0)).reshape(tried.shape)
     gains = np.where(tried, rewards - goal.zero_reward + goal.rate * after, -np.inf)
