@@ -39,6 +39,9 @@ NOT_RUN = {
     "from dask_jobqueue": "needs Slurm",
     "from stable_baselines3": "needs PyTorch",
     "from torch": "needs PyTorch",
+    "from d3rlpy": "needs PyTorch",
+    "from quantecon": "is no dependency",
+    "import stormpy": "is no dependency",
 }
 """What cannot run here, by how it begins, and why. Python is compiled all the same."""
 

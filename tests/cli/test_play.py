@@ -74,6 +74,35 @@ def test_a_run_is_resumed_with_the_same_options(tmp_path):
     assert "go on with --resume" in str(refused.exception)
 
 
+def test_an_episode_of_the_policy_is_drawn(tmp_path):
+    pytest.importorskip("PIL")
+    lake = ("play", "FrozenLake-v1", "--set", "is_slippery=false", "--steps", 300, "--gif")
+    done = run(*lake, "--views", 2, "--out", tmp_path / "lake")
+    assert "policy.npz, policy.gif, returns.csv" in done.output
+    assert (tmp_path / "lake" / "policy.gif").read_bytes()[:6] == b"GIF89a"
+    refused = run(*("play", "Acrobot-v1", "--gif", "--out", tmp_path / "no", "--set", "x=1"))
+    assert "cannot make the environment" in str(refused.exception)
+
+
+def test_what_cannot_be_drawn_is_refused_before_it_is_played(tmp_path, monkeypatch):
+    (tmp_path / "blind.py").write_text(
+        "import gymnasium\n"
+        "from romdp.worlds import ROMDPEnv, random_romdp\n"
+        "gymnasium.register('Blind-v0', lambda **_: ROMDPEnv(random_romdp()))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    refused = run("play", "blind:Blind-v0", "--steps", 10, "--gif", "--out", tmp_path / "out")
+    assert "blind:Blind-v0 has no pictures to draw; leave out --gif" in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_action_mask_is_noticed(tmp_path):
+    done = run("play", "Taxi-v4", "--steps", 20, "--out", tmp_path / "taxi")
+    assert "try --action-mask" in done.stderr
+    done = run("play", "Taxi-v4", "--steps", 20, "--action-mask", "--out", tmp_path / "masked")
+    assert "try --action-mask" not in done.stderr
+
+
 def test_an_online_goes_on_in_another_environment_of_its_kind():
     lake = gymnasium.make("FrozenLake-v1")
     online = romdp.Online(romdp.LCPSRL(), lake.observation_space, lake.action_space, seed=0)

@@ -47,6 +47,16 @@ def test_average_values_are_the_bias_of_the_best_policy():
     assert model.share @ model.values == pytest.approx(0.0, abs=1e-4)
 
 
+def test_mean_rewards_are_within_their_errors():
+    """Twelve normal means: four standard errors are exceeded once in a thousand times."""
+    model = romdp.fit(LOG, "o", "a", "r")
+    at = states_of(model)
+    truth = 10.0 * WORLD.reward - 3.0
+    assert (np.abs(model.rewards[at] - truth) < 4 * model.reward_errors[at]).all()
+    assert model.reward_errors.max() < 0.5
+    assert np.isnan(romdp.fit(LOG, "o", "a").reward_errors).all()
+
+
 def test_errors_shrink_with_the_log_and_there_are_no_values_without_rewards(tmp_path):
     part = {name: column[:2_000] for name, column in LOG.items()}
     few, many = (romdp.fit(log, "o", "a", "r", objective=0.9) for log in (part, LOG))

@@ -377,6 +377,17 @@ def test_the_first_reset_is_that_of_play():
     assert seeds == [romdp.first_seed(5), None, None]
 
 
+def test_actions_as_arrays_without_axes():
+    """So stable-baselines3's agents say them; the lake looks them up in a dictionary."""
+
+    class Right:
+        def predict(self, observation, state=None, episode_start=None, deterministic=False):
+            return np.array(2), None
+
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    assert romdp.evaluate_policy(Right(), lake, episodes=2).mean == 0.0
+
+
 class Countdown(gymnasium.Env):
     """Three steps; action 1 pays in the last one and ends the episode before."""
 

@@ -54,7 +54,7 @@ class Optimism:
     confidence
         The set of worlds that the counts allow: `Hoeffding`, `Bernstein` or `TimeUniform`.
     delta
-        The chance that the truth may lie outside.
+        The probability that the truth lies outside.
     objective
         What is good: ``"average"``, ``"episodic"``, ``"episodic:H"`` or a discount; see
         `Objective`. None leaves it to the place where the agent plays.
@@ -76,7 +76,7 @@ class Optimism:
         start: NDArray[np.float64] | None = None,
         n_observations: int | None = None,
     ) -> Plan:
-        """Return the optimistic plan; no chance is involved."""
+        """Return the optimistic plan; nothing is drawn."""
         goal = goal_of(self)
         if goal.is_average:  # sets of one's own need to know nothing else
             return self.confidence.plan(

@@ -35,7 +35,7 @@ def UCRL2(  # noqa: N802 - the name of an agent
     confidence
         The confidence sets; by default UCRL2's own, ``Hoeffding(constants="jaksch")``.
     delta
-        The chance that the truth may lie outside them.
+        The probability that the truth lies outside them.
     objective
         What is good: ``"average"`` (reward per step), ``"episodic"`` (the sum until an episode
         ends), ``"episodic:H"`` (at most H steps) or a discount such as 0.99. None: the average in
@@ -58,7 +58,7 @@ def UCRL3(  # noqa: N802 - the name of an agent
     Parameters
     ----------
     delta
-        The chance that the truth may lie outside them.
+        The probability that the truth lies outside them.
     objective
         What is good; see `UCRL2`.
     """
@@ -105,8 +105,8 @@ def Oracle(  # noqa: N802 - the name of an agent
     planner
         ``"optimism"`` (UCRL2), ``"posterior"`` (posterior sampling as in `LCPSRL`), or a planner.
     confidence, delta
-        For ``"optimism"``: the confidence sets, `TimeUniform` by default, and the chance that the
-        truth may lie outside them.
+        For ``"optimism"``: the confidence sets, `TimeUniform` by default, and the probability that
+        the truth lies outside them.
     objective
         What is good, unless ``planner`` is one of your own; see `UCRL2`.
     """
@@ -157,7 +157,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         The number X of hidden states, for the minimal clustering; without it the grouping may stay
         finer than the hidden states.
     confidence, delta
-        The confidence sets and the chance that they fail. `TimeUniform` by default, which hold
+        The confidence sets and the probability that they fail. `TimeUniform` by default, which hold
         as they are; the paper's are ``Hoeffding()``. Each of the three clusterers has the same
         ``delta``.
     spectral
@@ -209,7 +209,7 @@ def LCUCRL(  # noqa: N802 - the name of an agent
     Parameters
     ----------
     confidence, delta
-        The confidence sets, `TimeUniform` by default, and the chance that the truth may lie
+        The confidence sets, `TimeUniform` by default, and the probability that the truth lies
         outside them.
     n_states
         The number of hidden states, if known.

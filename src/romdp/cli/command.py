@@ -68,7 +68,7 @@ app.command("apply", epilog=examples("romdp apply model new.parquet --out placed
 app.command(
     "evaluate",
     epilog=examples(
-        "romdp evaluate model new.parquet", "romdp evaluate model new.csv --propensity chance"
+        "romdp evaluate model new.parquet", "romdp evaluate model new.csv --propensity p"
     ),
 )(logs.evaluate_command)
 app.add_typer(

@@ -4,6 +4,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ import typer
 from romdp.cli.options import option, read_settings
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import one_line
+
+_MOST_DRAWN = 300  # steps of a policy that reaches no end
 
 
 def play(
@@ -92,6 +95,9 @@ def play(
             "environment begins anew.",
         ),
     ] = False,
+    gif: Annotated[
+        bool, option("--gif", "Draw an episode of the policy, if the environment can be drawn.")
+    ] = False,
     quiet: Annotated[bool, option("--quiet", "Show no progress.")] = False,
 ) -> None:
     """Play in a Gymnasium environment; write its returns, policy and a page about them.
@@ -117,8 +123,17 @@ def play(
     told |= {"seed": seed, "reward range": _range(reward_range), "action mask": action_mask}
     if resume:
         _require_same(out, told)
-    env = make_environment(environment, views, seed, told["set"])
-    env = ActionMask(env) if action_mask else env
+
+    def make(**drawn: str) -> Any:
+        """Make the environment, anew each time."""
+        env = make_environment(environment, views, seed, told["set"] | drawn)
+        return ActionMask(env) if action_mask else env
+
+    env = make()
+    if not action_mask and "action_mask" in env.reset(seed=seed)[1]:
+        typer.echo("romdp: the environment says what makes sense: try --action-mask", err=True)
+    if gif:
+        _check_drawn(env, make, environment)
     if resume:
         online = Online.load(out / "agent.npz")
     else:
@@ -133,8 +148,10 @@ def play(
         write_json(out / "run.json", _facts(run, told))
         online.save(out / "agent.npz")
         _write(run, environment, out)
+        if gif:
+            _draw(run.policy, make(render_mode="rgb_array"), out / "policy.gif", seed)
     typer.echo(_summary(run, environment))
-    names = "report.html, policy.npz, returns.csv, agent.npz, run.json"
+    names = f"report.html, policy.npz,{' policy.gif,' * gif} returns.csv, agent.npz, run.json"
     typer.echo(f"wrote {one_line(out)}: {names}")
     if interrupted:
         typer.echo("romdp: interrupted; go on with the same command and --resume", err=True)
@@ -149,6 +166,36 @@ def _write(run: Any, environment: str, out: Path) -> None:
     write_bytes(out / "returns.csv", "\n".join(["step,return,length", *rows, ""]).encode())
     run.policy.save(out / "policy.npz")
     write_model_page(run, out / "report.html", environment=environment)
+
+
+def _check_drawn(env: Any, make: Any, environment: str) -> None:
+    """Refuse before anything is played what cannot be drawn."""
+    import gymnasium
+
+    if find_spec("PIL") is None:
+        raise InvalidInputError("--gif needs Pillow: pip install 'romdp[plot]'")
+    if "rgb_array" not in env.metadata.get("render_modes", ()):
+        raise InvalidInputError(f"{environment} has no pictures to draw; leave out --gif")
+    try:
+        drawn = make(render_mode="rgb_array")
+        drawn.reset()
+        drawn.render()
+    except (gymnasium.error.Error, ImportError) as error:
+        raise InvalidInputError(f"{environment} cannot be drawn: {error}") from error
+
+
+def _draw(policy: Any, env: Any, path: Path, seed: int) -> None:
+    """Draw one episode, or its first steps."""
+    from gymnasium.wrappers import RenderCollection, TimeLimit
+    from PIL.Image import fromarray
+
+    from romdp.playing import evaluate_policy
+
+    drawn = RenderCollection(TimeLimit(env, _MOST_DRAWN))
+    evaluate_policy(policy, drawn, episodes=1, seed=seed)
+    first, *later = (fromarray(pixels) for pixels in drawn.render())
+    wait = 1000 // env.metadata.get("render_fps", 10)
+    first.save(path, save_all=True, append_images=later, duration=wait, loop=0)
 
 
 @contextmanager

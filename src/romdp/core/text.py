@@ -106,6 +106,27 @@ def number(value: float | None, decimals: int | None = None) -> str:
     return f"{value:,.{decimals or 0}f}"
 
 
+def with_error(value: float | None, error: float | None) -> str:
+    """Write a number no finer than its standard error bears out, with twice that error.
+
+    Four digits are enough: an error that they do not show is left out.
+
+    Examples
+    --------
+    >>> with_error(2.2503, 0.0634), with_error(-0.0004, 0.01), with_error(1234.5, 120.0)
+    ('2.25 ± 0.13', '0.000 ± 0.020', '1,234 ± 240')
+    >>> with_error(-1.0, 0.0), with_error(float("nan"), 0.1)
+    ('-1', '-')
+    """
+    if value is None or error is None or not (math.isfinite(value) and math.isfinite(error)):
+        return number(value)
+    half = 2.0 * error
+    if half <= 5e-4 * abs(value):
+        return number(value)
+    decimals = max(0, 1 - math.floor(math.log10(half)))
+    return f"{round(value, decimals) + 0.0:,.{decimals}f} ± {half:,.{decimals}f}"
+
+
 def interval(ends: Sequence[float | None], decimals: int | None = None) -> str:
     """Write the ends of an interval, a dash where one is unknown.
 

@@ -63,6 +63,8 @@ def evaluate_policy(policy: Any, env: Any, episodes: int = 100, seed: Seed = 0) 
                     "environment in gymnasium.wrappers.TimeLimit"
                 )
             action, state = ask(shown, state, np.array([steps == 0]))
+            if isinstance(action, np.ndarray):
+                action = action[()]  # stable-baselines3 says a number as an array without axes
             shown, reward, terminated, truncated, _ = env.step(action)
             returns[episode] += float(reward)
             over, steps = bool(terminated or truncated), steps + 1

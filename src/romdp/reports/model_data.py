@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from romdp.core.text import MOST_LISTED, number, one_line
+from romdp.core.text import MOST_LISTED, one_line, with_error
 from romdp.exact.chains import classes, gain_and_bias, stationary_law
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.latent import LatentModel
@@ -108,7 +108,6 @@ def model_page_data(
         "actions": [name_text(name) for name in model.action_names],
         "rewarded": model.reward_range is not None,
         "rare": model.rare,
-        "delta": model.delta,
         "states": [
             _state(model, facts["states"][s], compared, logged[s]) for s in range(model.n_states)
         ],
@@ -152,8 +151,7 @@ def _state(
         "actions": [
             {
                 "visits": action["visits"],
-                "pays": action["reward"],
-                "width": action["reward_width"],
+                "pays": with_error(action["reward"], action["reward_error"]),
                 "loses": compared.losses[state, a],
                 "leads": None if action["leads_to"] is None else ahead(action["leads_to"]),
             }
@@ -225,7 +223,7 @@ _TYPICAL = _AHEAD = 3  # names and next states per row
 def state_table(
     model: LatentModel, content: dict[str, Any], compared: Comparison, looks: Sequence[Html] = ()
 ) -> Html:
-    """Make the table of hidden states, the most visited first.
+    """Make the table of hidden states, of the most visited ones if there are many.
 
     ``looks`` shows what each state looks like, if it has no names.
     """
@@ -240,7 +238,7 @@ def state_table(
     headings += ["leads to", "share then"] if rewarded and not planned else ["leads to"]
     logged = logged_moves(model)
     rows = []
-    shown = [int(s) for s in np.argsort(-model.share, kind="stable")[:_MOST_STATES]]
+    shown = sorted(np.argsort(-model.share, kind="stable")[:_MOST_STATES].tolist())
     for s in shown:
         state = content["states"][s]
         typical = [
@@ -257,8 +255,9 @@ def state_table(
             future = compared.future[s]
             row += [] if planned else [element("bdi", one_line(state["asked"], 28))]
             row.append(_best(state, best))
-            row.append(float(model.values[s]) if planned else sureness(compared.sure[s]))
-            row.append(best["reward"])
+            worth = with_error(model.values[s], model.value_errors[s])
+            row.append(worth if planned else sureness(compared.sure[s]))
+            row.append(with_error(best["reward"], best["reward_error"]))
             row.append(_leads(best["leads_to"]))
             row += [] if planned else ["-" if np.isnan(future) else f"{future:.1%}"]
         else:
@@ -303,7 +302,8 @@ def _leads(law: Any) -> str:
 def pay_table(model: LatentModel, content: dict[str, Any]) -> list[Html]:
     """Make the table of mean rewards, darker where they are higher."""
     names = content["summary"]["action_names"]
-    states = sorted(content["states"], key=lambda state: -state["share"])[:_MOST_STATES]
+    most = sorted(content["states"], key=lambda state: -state["share"])[:_MOST_STATES]
+    states = sorted(most, key=lambda state: int(state["state"]))
     known = [a["reward"] for state in states for a in state["actions"] if a["reward"] is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
 
@@ -313,7 +313,7 @@ def pay_table(model: LatentModel, content: dict[str, Any]) -> list[Html]:
         height = (action["reward"] - low) / ((high - low) or 1.0)
         return element(
             "span",
-            number(action["reward"]),
+            with_error(action["reward"], action["reward_error"]),
             element("small", f"of {action['visits']:,}"),
             class_=f"pay{' few' if action['rare'] else ''}{' best' if best else ''}",
             style=f"--heat:{0.45 * height:.2f}",

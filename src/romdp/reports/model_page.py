@@ -15,7 +15,7 @@ from romdp.core.text import count, number
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
-from romdp.logs.model.text import model_facts
+from romdp.logs.model.text import model_facts, noun
 from romdp.playing.run import Run
 from romdp.reports.learning import curve_section, groups_section, objective_of, run_tiles
 from romdp.reports.model_data import (
@@ -166,9 +166,6 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
         _headline(model, content, run),
         _warnings(content, model.decoder.notes if model.decoder else ()) if of_log else "",
         *learning,
-        _finder(model) if model.named else "",  # vectors have no names to look for
-        portrait_section(model),
-        _graph(model),
         section(
             "states",
             "The hidden states, and what to do",
@@ -176,6 +173,9 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
             folded("What every action pays", *pay_table(model, content)) if rewarded else "",
             note=note,
         ),
+        _finder(model) if model.named else "",  # vectors have no names to look for
+        portrait_section(model),
+        _graph(model),
         *([_earnings(content), _checks(content), _doubts(model, content)] if of_log else []),
         section("configuration", "What was done", _configuration(model, content, run, environment)),
         subtitle=subtitle,
@@ -205,19 +205,14 @@ def _headline(model: LatentModel, content: dict[str, Any], run: Run | None) -> H
     summary, held = content["summary"], content["held_out"] or {}
     found = [
         *([] if run is None else run_tiles(run)),
-        (
-            "hidden states",
-            number(summary["n_states"]),
-            f"behind {model.shown}",
-        ),
+        *(_promises(model) if summary["gain"] is not None and model.plan is None else []),
+        ("hidden states", number(summary["n_states"]), f"behind {model.shown}"),
         (
             "log" if model.plan is None else "run",
             f"{summary['n_rows']:,} {'rows' if model.plan is None else 'steps'}",
             f"{count(summary['n_episodes'], 'episode')}, {count(summary['n_actions'], 'action')}",
         ),
     ]
-    if summary["gain"] is not None and model.plan is None:
-        found += _promises(model)
     prediction = held.get("prediction")
     if prediction and model.named:  # a vector occurs once and alone predicts nothing
         more = f"{number(prediction['ungrouped'])} without hidden states "
@@ -233,7 +228,7 @@ def _promises(model: LatentModel) -> list[tuple[str, str, str]]:
     per = "step" if model.objective == "average" else "episode"
     departs = judged.asked >= 0
     share = model.visits[departs].sum() / max(1, model.visits.sum())
-    where = f"at {count(int(departs.sum()), 'observation')}; elsewhere go on as before"
+    where = f"at {count(int(departs.sum()), noun(model))}; elsewhere go on as before"
     found = [("do something else, of the steps", f"{share:.0%}", where)]
     bounds = [
         (
@@ -243,7 +238,7 @@ def _promises(model: LatentModel) -> list[tuple[str, str, str]]:
         ),
         ("the same if the states are right", judged.value_if_markov, "95% confidence in the model"),
     ]
-    for name, bound, sure in bounds:
+    for name, bound, sure in bounds[: 1 + (bounds[0][1] != bounds[1][1])]:
         known = bool(np.isfinite(bound))
         more = f"{sure}; the log's policy earns {number(judged.logged_value)}" if known else ""
         found.append((f"{name}, per {per}", number(bound) if known else "not known", more))
@@ -324,15 +319,11 @@ def _earnings(content: dict[str, Any]) -> Html:
     if summary["gain"] is None:
         text = "The log has no rewards: there is nothing to recommend, only states and moves."
         return section("earnings", "What it earns", note=text)
-    bounds = summary["pessimistic_gain"], summary["optimistic_gain"]
-    rows = [("greedy policy, in the model", summary["gain"], *bounds)]
+    rows = [("greedy policy, in the model", summary["gain"], None, None)]
     text = (
         f"The greedy policy takes what looks best, however rarely it was tried; do not rely on it. "
         f"Reward per step, in the log's own units (it ranges from "
-        f"{number(summary['reward_range'][0])} to {number(summary['reward_range'][1])}). In the "
-        f"model: what the policy earns at least and what no policy can exceed, each with "
-        f"{1 - summary['delta']:.0%} confidence, given the states. The most cautious policy is "
-        f"sure of {number(summary['cautious_gain'])}."
+        f"{number(summary['reward_range'][0])} to {number(summary['reward_range'][1])})."
     )
     if value := held.get("value"):
         rows += [

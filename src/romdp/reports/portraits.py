@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.text import MOST_LISTED, count
+from romdp.core.text import MOST_LISTED, count, number
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
 from romdp.logs.model.checks import SURE_ENOUGH
@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 
 BARS = "Bars: numbers in standard deviations from the mean of all."
 _SMALLEST = 16  # numbers of a picture
+_MOST_NAMED = 8  # columns of a table, beside others
 _MOST_DIRECTIONS = 8
 _STRENGTHS = 24
 _WIDTH, _HEIGHT = 1160, 420  # of the map
@@ -50,20 +51,23 @@ def portrait_section(model: LatentModel) -> Html:
         seen.spread,
         names,
     )
-    listed = np.argsort(-seen.rows, kind="stable")[:MOST_LISTED]
+    headings = names if len(names) <= _MOST_NAMED else ()
+    most = np.argsort(-seen.rows, kind="stable")[:MOST_LISTED]
+    listed = most[np.argsort(places[most], kind="stable")]
     rows = [
         [
             go(int(places[state])),
             int(seen.rows[state]),
             f"{seen.certainty[state]:.1%}",
-            show(seen.means[state]),
+            *([number(x) for x in seen.means[state]] if headings else [show(seen.means[state])]),
             join(*(show(vector) for vector in seen.typical[state])),
             join(*(show(vector) for vector in seen.doubtful[state])),
         ]
         for state in listed
         if seen.rows[state] and places[state] >= 0
     ]
-    headings = ["state", "vectors", "certainty", "mean", "most typical", "most doubtful"]
+    means = [f"mean {name}" for name in headings] or ["mean"]
+    looks = ["most typical", "most doubtful"]
     encoding = decoder.encoding
     scores = ", ".join(
         f"{name} {mean:.3f} ± {error:.3f}" for name, (mean, error) in encoding.scores.items()
@@ -75,11 +79,12 @@ def portrait_section(model: LatentModel) -> Html:
         f"nats per step: {scores}. "
         f"{unsure} of {len(rows)} states are less than {SURE_ENOUGH:.0%} sure on average. "
         + ("" if is_picture(encoding.n_features) else BARS)
+        + (f" From left to right: {', '.join(headings)}." if headings else "")
     )
     return section(
         "looks",
         "What states look like",
-        table(headings, rows),
+        table(["state", "vectors", "certainty", *means, *looks], rows),
         more(int((seen.rows > 0).sum()) - len(rows)),
         element("h3", "The codes, coloured by state"),
         _map(decoder, places[seen.state_of_code]),

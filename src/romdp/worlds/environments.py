@@ -158,7 +158,7 @@ def _find_world(
         if world_seed is not None:
             if world in WORLDS and "seed" not in signature(WORLDS[world]).parameters:
                 raise InvalidInputError(
-                    f"world {world!r} is made without chance; leave world_seed out"
+                    f"world {world!r} draws nothing at random; leave world_seed out"
                 )
             arguments = {"seed": world_seed, **arguments}
         return as_romdp(make(world, **arguments))

@@ -270,6 +270,11 @@ class LatentModel:
         return self._worth.value_errors
 
     @property
+    def reward_errors(self) -> Floats:
+        """Standard deviations of ``rewards``, given the states."""
+        return self._worth.reward_errors
+
+    @property
     def gain(self) -> float:
         """Long-run average reward of the policy in ``mdp``, in the reward's own units.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from romdp.core.text import columns, count, html_table, one_line
+from romdp.core.text import columns, count, html_table, number, one_line, with_error
 
 if TYPE_CHECKING:
     from romdp.logs.model.latent import LatentModel
@@ -21,10 +21,8 @@ _HISTORY = 60
 
 def table(model: "LatentModel") -> str:
     """Write a model as a table of its hidden states, with what is certain and what is not."""
-    lines = [_title(model), "", *_states(model)]
-    if model.reward_range is not None:
-        lines += ["", *_gains(model)]
-    return "\n".join([*lines, "", *_remarks(model)])
+    gains = [] if model.reward_range is None else ["", *_gains(model)]
+    return "\n".join([_title(model), *gains, "", *_states(model), "", *_remarks(model)])
 
 
 def html(model: "LatentModel") -> str:
@@ -52,8 +50,7 @@ def _remarks(model: "LatentModel") -> list[str]:
 
 
 def _order(model: "LatentModel") -> list[int]:
-    order: list[int] = np.argsort(-model.share, kind="stable")[:_MOST_STATES].tolist()
-    return order
+    return sorted(np.argsort(-model.share, kind="stable")[:_MOST_STATES].tolist())
 
 
 def _state_rows(model: "LatentModel") -> list[list[str]]:
@@ -66,7 +63,7 @@ def _state_rows(model: "LatentModel") -> list[list[str]]:
     for s in _order(model):
         best = int(model.policy[s])
         ahead = np.argsort(-laws[s], kind="stable")[:3]
-        pays = f"{model.rewards[s, best]:.4g}" if model.reward_range else "-"
+        pays = with_error(model.rewards[s, best], model.reward_errors[s, best])
         rows.append(
             [
                 str(s),
@@ -104,8 +101,8 @@ def _states(model: "LatentModel") -> list[str]:
     if model.reward_range is not None and model.n_actions <= _MOST_ACTIONS:
         rows = [["state", *(f"pays {one_line(name, 12)}" for name in model.action_names)]]
         for s in _order(model):
-            values = zip(model.rewards[s], model.counts.visits[s], strict=True)
-            rows.append([str(s), *(f"{r:.4g} ({n:,} x)" if n else "never" for r, n in values)])
+            values = zip(model.rewards[s], model.reward_errors[s], strict=True)
+            rows.append([str(s), *(with_error(*value) for value in values)])
         lines += ["", *columns(rows)]
     return lines
 
@@ -117,7 +114,7 @@ def describe_safety(model: "LatentModel") -> list[str]:
     departs = found.asked >= 0
     share = model.visits[departs].sum() / max(1, model.visits.sum())
     lines = [
-        f"what to do differently: at {count(int(departs.sum()), 'observation')} ({share:.0%} of "
+        f"what to do differently: at {count(int(departs.sum()), noun(model))} ({share:.0%} of "
         "the steps); elsewhere go on as before"
     ]
     if not departs.any():
@@ -133,9 +130,14 @@ def describe_safety(model: "LatentModel") -> list[str]:
         lines.append(
             f"the log judges it as well as {found.effective_episodes:,.0f} episodes of it would"
         )
-    if np.isfinite(found.value_if_markov):
+    if np.isfinite(found.value_if_markov) and found.value_if_markov != found.value_lower:
         lines.append(f"if the hidden states are right, at least {found.value_if_markov:.4g} {per}")
     return lines
+
+
+def noun(model: "LatentModel") -> str:
+    """Say what it is that has something to do: an observation, or a state of vectors."""
+    return "observation" if model.named and model.memory is None else "state"
 
 
 def per_what(model: "LatentModel") -> str:
@@ -150,16 +152,15 @@ def per_what(model: "LatentModel") -> str:
 def _gains(model: "LatentModel") -> list[str]:
     lines = describe_safety(model)
     lines.append(
-        f"the greedy policy of the fitted model promises {model.gain:.4g} per step; at least "
-        f"{model.pessimistic_gain:.4g} and no policy above {model.optimistic_gain:.4g} inside "
-        f"the {1 - model.delta:.0%} widths, given the states"
+        f"the greedy policy, which takes what looks best, promises {number(model.gain)} per step"
     )
     value = None if model.held_out is None else model.held_out.value
     if value is not None:
-        lines.append(
-            f"that policy on held-out episodes: {value.estimate:.4g} per step, 95% interval "
-            f"{value.low:.4g} to {value.high:.4g}; the logged actions earned {value.logged:.4g} "
-            f"({value.agreement:.0%} of them agree with the policy)"
+        found = [number(x) for x in (value.estimate, value.low, value.high, value.logged)]
+        lines[-1] += (
+            f" in the model and {found[0]} on held-out episodes (95% interval {found[1]} to "
+            f"{found[2]}), where the logged actions earned {found[3]}; {value.agreement:.0%} of "
+            "them agree with it"
         )
     return lines
 
@@ -205,31 +206,23 @@ def _summary(model: LatentModel) -> dict[str, Any]:
         "action_names": [str(name) for name in model.action_names],
         "reward_range": list(model.reward_range) if model.reward_range else None,
         "gain": model.gain if rewarded else None,
-        "optimistic_gain": model.optimistic_gain if rewarded else None,
-        "pessimistic_gain": model.pessimistic_gain if rewarded else None,
-        "cautious_gain": model.cautious_gain if rewarded else None,
         "objective": model.objective,
         "value_lower": model.value_lower if rewarded else None,
         "harm": model.judged.harm if rewarded else None,
         "safety": describe_safety(model) if rewarded else [],
         "method": model.method,
-        "delta": model.delta,
         "rare": model.rare,
     }
 
 
 def _state(model: LatentModel, state: int) -> dict[str, Any]:
-    reward_widths, transition_widths = model.widths
-    low, high = model.reward_range or (0.0, 1.0)
-    span = high - low
     visits, rewards = model.counts.visits[state], model.rewards[state]
     actions = [
         {
             "action": str(model.action_names[a]),
             "visits": int(visits[a]),
             "reward": float(rewards[a]) if visits[a] and model.reward_range else None,
-            "reward_width": float(reward_widths[state, a] * span),
-            "transition_width": float(transition_widths[state, a]),
+            "reward_error": float(model.reward_errors[state, a]),
             "leads_to": model.mdp.transition[state, a].tolist() if visits[a] else None,
             "rare": bool(visits[a] < model.rare),
         }

@@ -18,12 +18,16 @@ _DRAWS = 100
 
 
 class Values(NamedTuple):
-    """Values of pairs and of states with their standard deviations, in units of the reward."""
+    """Values of pairs and of states with their standard deviations, in units of the reward.
+
+    ``reward_errors`` are those of the mean rewards of pairs.
+    """
 
     q_values: Floats
     values: Floats
     q_errors: Floats
     value_errors: Floats
+    reward_errors: Floats
 
 
 def find_values(
@@ -32,7 +36,7 @@ def find_values(
     """Value the best policy among what was tried; see `LatentModel.q_values`."""
     if reward_range is None:
         pairs = np.full(counts.visits.shape, np.nan)
-        return Values(pairs, pairs[:, 0], pairs, pairs[:, 0])
+        return Values(pairs, pairs[:, 0], pairs, pairs[:, 0], pairs)
     draws = Draws(counts, Partition.singletons(len(counts.visits)), reward_range, objective)
     share = counts.visits.sum(axis=1) / max(1, counts.n_steps)
     guess = draws.best_guess()
@@ -47,6 +51,7 @@ def find_values(
         offset = float(share @ states) if world.restarts else 0.0
         return pairs - offset, states - offset
 
-    drawn = [valued(draws.draw(rng, regroup=False)[0]) for _ in range(_DRAWS)]
+    worlds = (draws.draw(rng, regroup=False)[0] for _ in range(_DRAWS))
+    drawn = [(*valued(world), world.rewards) for world in worlds]
     errors = (np.std(np.stack(found), axis=0) for found in zip(*drawn, strict=True))
     return Values(*(freeze(x) for x in (*valued(guess), *errors)))

@@ -4,7 +4,7 @@ romdp.stateGraph = (target, options) => {
   const { data, picture } = romdp;
   const nodes = data.order;
   const n = nodes.length;
-  const LEAST = 0.01; // chance of a move that is drawn at all
+  const LEAST = 0.01; // probability of a move that is drawn at all
   const MANY = 15; // beyond this many states only the strongest moves are drawn
   const percent = (share) => `${(100 * share).toFixed(share >= 0.0995 || !share ? 0 : 1)}%`;
   const around = new Set(nodes);
@@ -89,7 +89,7 @@ romdp.stateGraph = (target, options) => {
         transform: `translate(${tip.x},${tip.y})rotate(${angle})`,
       })), along];
   };
-  // Write a chance beside its arrow where there is room for it.
+  // Write a probability beside its arrow where there is room for it.
   const label = (drawing, move, along, taken) => {
     const free = (p) => taken.every((q) => Math.abs(p.x - q.x) > 30 || Math.abs(p.y - q.y) > 13)
       && [...drawing.at.values()].every((spot) => Math.hypot(p.x - spot.x, p.y - spot.y) > spot.size + 16);

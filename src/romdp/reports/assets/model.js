@@ -99,9 +99,8 @@
         marks.push(make("span", { className: "mark soft", title: "best if every width were as bad as it could be" }, "cautious"));
       }
       if (action.visits < data.rare) marks.push(make("span", { className: "mark" }, action.visits ? "rarely tried" : "never tried"));
-      const pays = action.pays === null ? "-" : `${number(action.pays)} ± ${number(Number(action.width.toPrecision(2)))}`;
       return [[name(data.actions[a]), " ", ...marks], number(action.visits),
-        ...(data.rewarded ? [pays, a === state.best ? "" : action.loses === null ? "-" : number(Number(action.loses.toPrecision(3)))] : []),
+        ...(data.rewarded ? [action.pays, a === state.best ? "" : action.loses === null ? "-" : number(Number(action.loses.toPrecision(3)))] : []),
         leads(action.leads)];
     });
     return grid(["action", "tried", ...(data.rewarded ? ["pays", "loses"] : []), "leads to"], rows,
@@ -148,7 +147,7 @@
       make("h3", {}, swatch, `State ${view.state}`),
       ...summary(state), actionTable(state),
       ...(data.rewarded ? [make("p", { className: "note" },
-        `Pays: mean reward, ± its half width at ${percent(1 - data.delta)} confidence. `
+        "Pays: mean reward, ± two standard deviations of what is known about it, given the states. "
         + "Loses: what one use in place of the best action costs in the long run.")] : []),
       ...(data.named ? observationList(view.state) : []),
       ...(known ? [make("h3", {}, "How certain they are"), bars(state.margins, "its observations by certainty")] : []),
