@@ -193,7 +193,8 @@ def _draw(policy: Any, env: Any, path: Path, seed: int) -> None:
 
     drawn = RenderCollection(TimeLimit(env, _MOST_DRAWN))
     evaluate_policy(policy, drawn, episodes=1, seed=seed)
-    first, *later = (fromarray(pixels) for pixels in drawn.render())
+    pictures: Any = drawn.render()
+    first, *later = map(fromarray, pictures)
     wait = 1000 // env.metadata.get("render_fps", 10)
     first.save(path, save_all=True, append_images=later, duration=wait, loop=0)
 

@@ -165,7 +165,7 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
         title,
         _headline(model, content, run),
         _warnings(content, model.decoder.notes if model.decoder else ()) if of_log else "",
-        *learning,
+        *([_earnings(content)] if of_log else learning),
         section(
             "states",
             "The hidden states, and what to do",
@@ -176,7 +176,7 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
         _finder(model) if model.named else "",  # vectors have no names to look for
         portrait_section(model),
         _graph(model),
-        *([_earnings(content), _checks(content), _doubts(model, content)] if of_log else []),
+        *([_checks(content), _doubts(model, content)] if of_log else []),
         section("configuration", "What was done", _configuration(model, content, run, environment)),
         subtitle=subtitle,
         data=model_page_data(model, content, compared),
@@ -314,45 +314,11 @@ def _graph(model: LatentModel) -> Html:
 
 
 def _earnings(content: dict[str, Any]) -> Html:
-    """Draw what the policy earns on one scale, with what is not known about it."""
-    summary, held = content["summary"], content["held_out"] or {}
-    if summary["gain"] is None:
-        text = "The log has no rewards: there is nothing to recommend, only states and moves."
-        return section("earnings", "What it earns", note=text)
-    rows = [("greedy policy, in the model", summary["gain"], None, None)]
-    text = (
-        f"The greedy policy takes what looks best, however rarely it was tried; do not rely on it. "
-        f"Reward per step, in the log's own units (it ranges from "
-        f"{number(summary['reward_range'][0])} to {number(summary['reward_range'][1])})."
-    )
-    if value := held.get("value"):
-        rows += [
-            ("greedy policy, held-out episodes", value["estimate"], value["low"], value["high"]),
-            ("logged actions, held-out episodes", value["logged"], None, None),
-        ]
-        text += (
-            f" On {held['n_episodes']:,} held-out episodes: doubly robust, 95% interval over "
-            f"episodes; {value['agreement']:.0%} of their actions are the recommended ones, "
-            f"worth {value['effective_steps']:,.0f} steps."
-        )
-    ends = [x for _, *values in rows for x in values if x is not None]
-    low, span = min(ends), (max(ends) - min(ends)) or 1.0
-    lines = []
-    for name, value, start, end in rows:
-        said, marks = number(value), []
-        if start is not None:
-            said += f"  [{number(start)}, {number(end)}]"
-            reach = f"left:{(start - low) / span:.2%};width:{(end - start) / span:.2%}"
-            marks.append(element("i", class_="reach", style=reach))
-        marks.append(element("i", class_="point", style=f"left:{(value - low) / span:.2%}"))
-        track = element("span", *marks, class_="track")
-        line = element("span", name), track, element("span", said, class_="said")
-        lines.append(element("div", *line))
-    scale = element("div", *lines, class_="card scale")
-    safe = element("p", " ".join(_sentence(line) for line in summary["safety"]), class_="note")
-    aside = element("p", text, class_="note")
-    greedy = folded("What the greedy policy of the fitted model would earn", aside, scale)
-    return section("earnings", "What it earns", safe, greedy)
+    """Say what the policy earns, in the words of the terminal."""
+    said = content["summary"]["earnings"]
+    text = " ".join(_sentence(line) for line in said)
+    text = text or "The log has no rewards: there is nothing to recommend, only states and moves."
+    return section("earnings", "What it earns", note=text)
 
 
 def _checks(content: dict[str, Any]) -> Html:

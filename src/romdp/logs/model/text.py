@@ -107,8 +107,22 @@ def _states(model: "LatentModel") -> list[str]:
     return lines
 
 
-def describe_safety(model: "LatentModel") -> list[str]:
-    """Say in words what to do differently, and what that earns at least."""
+def noun(model: "LatentModel") -> str:
+    """Say what it is that has something to do: an observation, or a state of vectors."""
+    return "observation" if model.named and model.memory is None else "state"
+
+
+def per_what(model: "LatentModel") -> str:
+    """Say what values are about."""
+    if model.objective == "average":
+        return "per step"
+    if model.objective == "episodic":
+        return "per episode"
+    return f"per episode, discounted by {model.objective:g} per step,"
+
+
+def _gains(model: "LatentModel") -> list[str]:
+    """Say in words what to do differently, and what that and the greedy policy earn."""
     found = model.judged
     per = per_what(model)
     departs = found.asked >= 0
@@ -132,34 +146,15 @@ def describe_safety(model: "LatentModel") -> list[str]:
         )
     if np.isfinite(found.value_if_markov) and found.value_if_markov != found.value_lower:
         lines.append(f"if the hidden states are right, at least {found.value_if_markov:.4g} {per}")
-    return lines
-
-
-def noun(model: "LatentModel") -> str:
-    """Say what it is that has something to do: an observation, or a state of vectors."""
-    return "observation" if model.named and model.memory is None else "state"
-
-
-def per_what(model: "LatentModel") -> str:
-    """Say what values are about."""
-    if model.objective == "average":
-        return "per step"
-    if model.objective == "episodic":
-        return "per episode"
-    return f"per episode, discounted by {model.objective:g} per step,"
-
-
-def _gains(model: "LatentModel") -> list[str]:
-    lines = describe_safety(model)
     lines.append(
         f"the greedy policy, which takes what looks best, promises {number(model.gain)} per step"
     )
     value = None if model.held_out is None else model.held_out.value
     if value is not None:
-        found = [number(x) for x in (value.estimate, value.low, value.high, value.logged)]
+        told = [number(x) for x in (value.estimate, value.low, value.high, value.logged)]
         lines[-1] += (
-            f" in the model and {found[0]} on held-out episodes (95% interval {found[1]} to "
-            f"{found[2]}), where the logged actions earned {found[3]}; {value.agreement:.0%} of "
+            f" in the model and {told[0]} on held-out episodes (95% interval {told[1]} to "
+            f"{told[2]}), where the logged actions earned {told[3]}; {value.agreement:.0%} of "
             "them agree with it"
         )
     return lines
@@ -209,7 +204,7 @@ def _summary(model: LatentModel) -> dict[str, Any]:
         "objective": model.objective,
         "value_lower": model.value_lower if rewarded else None,
         "harm": model.judged.harm if rewarded else None,
-        "safety": describe_safety(model) if rewarded else [],
+        "earnings": _gains(model) if rewarded else [],
         "method": model.method,
         "rare": model.rare,
     }
