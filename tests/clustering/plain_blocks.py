@@ -7,8 +7,27 @@ from hypothesis import strategies as st
 
 from romdp.clustering.likelihood.blockmodel import Rule
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN
+from romdp.clustering.likelihood.rules import (
+    EMISSIONS,
+    _gammas,
+    _reward_part,
+    _table,
+    list_filled,
+    score_filled,
+)
 from romdp.data.counts import Counts
 from romdp.data.trajectory import Trajectory
+
+
+def make_rule(law, alpha=0.5, stays=1.0, emission=EMISSIONS[2]):
+    """Build the rule for one value of alpha, which need not be one that the search tries."""
+    tables = _table(alpha), _table(stays * alpha), emission, 0.0, _gammas()
+    return Rule(alpha, stays * alpha, *tables, *_reward_part(law))
+
+
+def score(rule, blocks):
+    """Score a grouping by the kernels that the search uses."""
+    return score_filled(rule, list_filled(rule, blocks))
 
 
 def reward_score(rule: Rule, pay):

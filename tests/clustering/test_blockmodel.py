@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_blocks import kinds, plain_score, random_labels, seeds, walk
+from plain_blocks import kinds, make_rule, plain_score, random_labels, score, seeds, walk
 
 from romdp.clustering.likelihood.blockmodel import cell_term, log_gamma, make_blocks
 from romdp.clustering.likelihood.links import Links
@@ -16,11 +16,9 @@ from romdp.clustering.likelihood.rules import (
     EMISSIONS,
     STAYS,
     best_rule,
-    make_rule,
     make_rules,
     place_of,
     rule_at,
-    score,
 )
 from romdp.core.errors import InvalidInputError
 from romdp.data.counts import Counts

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from plain_blocks import plain_score, walk
+from plain_blocks import make_rule, plain_score, walk
 from scipy.special import logsumexp
 
 import romdp
@@ -12,7 +12,7 @@ from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.likelihood.blockmodel import grouping_term, make_blocks
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
-from romdp.clustering.likelihood.rules import best_rule, make_rule, make_rules
+from romdp.clustering.likelihood.rules import best_rule, make_rules
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 

@@ -269,7 +269,8 @@ def test_noise_seen_a_few_times_is_one_group():
     seen = Trajectory(
         observations, rng.integers(0, 3, 15_000), rng.integers(0, 2, 15_000).astype(float)
     )
-    assert cluster(seen, seed=0).n_clusters == 1
+    with pytest.warns(UserWarning, match="too few"):
+        assert cluster(seen, seed=0).n_clusters == 1
 
 
 def test_an_end_tells_states_apart_and_a_restart_does_not():
@@ -322,3 +323,30 @@ def test_many_groups_that_mix_states_are_left():
     search = Search(Links.of(inner), read_reward_law(inner), rng(), quick=True)
     stuck = finish(search.polish(finish(search.warm(two_rungs.labels))))
     assert finish(search.warm(found.labels)).score > stuck.score + 100.0
+
+
+def test_one_group_for_want_of_data_says_so():
+    """With one visit each nothing can be told, and with many visits one state is one state."""
+    world = random_romdp(5, 4, 100, seed=0)
+    few = simulate(world, "uniform", 120, seed=0)
+    fit = Likelihood().fit(Counts.from_trajectory(few), rng())
+    assert fit.n_groups == 1
+    assert fit.abstains
+    assert np.nanmax(fit.certainty) == 0.5
+    assert "too few visits" in repr(fit)
+    with pytest.warns(UserWarning, match="120 steps are too few to tell .* observations apart"):
+        assert cluster(few).n_clusters == 1
+    assert not Likelihood(n_states=1).fit(Counts.from_trajectory(few), rng()).abstains
+    alike = simulate(random_romdp(1, 4, 10, seed=0), "uniform", 1_000, seed=0)
+    fit = Likelihood().fit(Counts.from_trajectory(alike), rng())
+    assert fit.n_groups == 1
+    assert not fit.abstains
+    assert np.nanmin(fit.certainty) == 1.0
+
+
+def test_where_nothing_is_found_in_fifteen_visits_the_evidence_is_asked():
+    """Single observations scored above one group and any merge of them, the truth 40 higher."""
+    world = random_romdp(7, 5, 51, seed=30_037, emission_concentration=1e6)
+    counts = Counts.from_trajectory(simulate(world, "uniform", 51 * 15, seed=30_037))
+    found = Likelihood().fit(counts, rng()).partition
+    assert found.misclassification(Partition(world.labels)) < 0.1

@@ -5,13 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given
-from plain_blocks import kinds, plain_score, random_labels, seeds, walk
+from plain_blocks import kinds, make_rule, plain_score, random_labels, score, seeds, walk
 
+from romdp.clustering.clusterer import finish
 from romdp.clustering.likelihood.blockmodel import make_blocks
 from romdp.clustering.likelihood.links import Links
-from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily, merge_rise
+from romdp.clustering.likelihood.merging import all_fewer, apply_merges, merge_greedily
 from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, read_reward_law
-from romdp.clustering.likelihood.rules import make_rule, score
 from romdp.clustering.likelihood.splitting import (
     add_slot,
     drop_slot,
@@ -41,11 +41,12 @@ def test_two_states_in_one_group_are_cut_apart(data):
     joined = np.where(truth == 2, 1, truth)
     blocks = make_blocks(links, law.parts, joined, 2)
     cut = add_slot(blocks)
-    rise = split_group(links, law, rule, cut, 1, np.random.default_rng(0), all_fewer(rule, cut, 3))
+    rise = finish(
+        split_group(links, law, rule, cut, 1, np.random.default_rng(0), all_fewer(rule, cut, 3))
+    )
     assert rise > 100
     assert Partition(cut.labels) == Partition(truth)
     assert score(rule, cut) - score(rule, blocks) == pytest.approx(rise, rel=1e-9)
-    assert merge_rise(rule, cut, 1, 2) == pytest.approx(-rise, rel=1e-9)
 
 
 def test_a_true_group_loses_by_a_cut_and_the_cut_can_be_taken_back(data):
@@ -53,7 +54,10 @@ def test_a_true_group_loses_by_a_cut_and_the_cut_can_be_taken_back(data):
     blocks = make_blocks(links, law.parts, Partition(world.labels).labels, 3)
     cut = add_slot(blocks)
     assert (
-        split_group(links, law, rule, cut, 0, np.random.default_rng(0), all_fewer(rule, cut, 4)) < 0
+        finish(
+            split_group(links, law, rule, cut, 0, np.random.default_rng(0), all_fewer(rule, cut, 4))
+        )
+        < 0
     )
     assert cut.size[3] > 0
     unsplit(links, law, cut, 0)
@@ -64,7 +68,9 @@ def test_a_true_group_loses_by_a_cut_and_the_cut_can_be_taken_back(data):
 def test_a_single_observation_cannot_be_cut(data):
     _, links, law, rule = data
     blocks = add_slot(make_blocks(links, law.parts, np.minimum(np.arange(18), 1), 2))
-    assert split_group(links, law, rule, blocks, 0, np.random.default_rng(0), 0.0) == -np.inf
+    assert (
+        finish(split_group(links, law, rule, blocks, 0, np.random.default_rng(0), 0.0)) == -np.inf
+    )
 
 
 def plain_excess(counts):
@@ -128,14 +134,6 @@ def setting(seed, kind, n_groups=4):
     labels = random_labels(seed, 7, n_groups)
     blocks = make_blocks(Links.of(counts), law.parts, labels, n_groups)
     return rule, blocks, partial(plain_score, rule, counts, law.parts)
-
-
-@given(seeds, kinds)
-def test_rise_of_a_merge_is_the_score_difference(seed, kind):
-    rule, blocks, plain = setting(seed, kind)
-    merged = np.where(blocks.labels == 3, 1, blocks.labels)
-    expected = plain(merged) - plain(blocks.labels)
-    assert merge_rise(rule, blocks, 1, 3) == pytest.approx(expected, abs=1e-8)
 
 
 @given(seeds, kinds)

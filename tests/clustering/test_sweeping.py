@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_blocks import kinds, plain_score, random_labels, seeds, walk
+from plain_blocks import kinds, make_rule, plain_score, random_labels, score, seeds, walk
 
 from romdp.clustering.likelihood.blockmodel import make_blocks, row_terms
 from romdp.clustering.likelihood.links import Links
@@ -18,11 +18,9 @@ from romdp.clustering.likelihood.profiles import (
 from romdp.clustering.likelihood.rewardlaw import read_reward_law
 from romdp.clustering.likelihood.rules import (
     best_rule,
-    make_rule,
     make_rules,
     place_of,
     rule_at,
-    score,
 )
 from romdp.clustering.likelihood.sweeping import (
     EXACT_LIMIT,

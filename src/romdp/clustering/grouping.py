@@ -16,13 +16,15 @@ class Grouped(NamedTuple):
     """A grouping, and how sure each placing is; see `LikelihoodFit`.
 
     Only grouping by likelihood says how sure it is; under other methods that is NaN.
-    ``reward_law`` says how it read rewards, and is empty under other methods.
+    ``reward_law`` says how it read rewards, and is empty under other methods; ``abstains``, whether
+    all is one group for want of data.
     """
 
     partition: Partition
     log_odds: NDArray[np.float64]
     certainty: NDArray[np.float64]
     reward_law: str = ""
+    abstains: bool = False
 
 
 def group(
@@ -47,7 +49,7 @@ def group(
     clusterer = Likelihood() if clusterer is None else clusterer
     if isinstance(clusterer, Likelihood):
         fit = clusterer.fit(counts, rng)
-        return Grouped(fit.partition, fit.log_odds, fit.certainty, fit.reward_law)
+        return Grouped(fit.partition, fit.log_odds, fit.certainty, fit.reward_law, fit.abstains)
     evidence = Evidence(counts, triples, step=counts.n_steps + 1)
     found = clusterer.regroup(evidence, Partition.singletons(counts.n_observations), rng)
     unknown = np.full(counts.n_observations, np.nan)

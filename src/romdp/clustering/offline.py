@@ -91,7 +91,7 @@ def cluster(
     Partition
         Observations that were never seen have no group (-1) under ``"likelihood"`` and groups
         of their own under the others. Vectors that show no sign of hidden states are all one
-        group; a `UserWarning` says so.
+        group, and so are observations seen too rarely to tell them apart; a `UserWarning` says so.
 
     Examples
     --------
@@ -112,7 +112,15 @@ def cluster(
     counts = Counts.from_trajectory(seen)
     refuse_unrepeated(counts, "the trajectory")
     triples = Triples.from_trajectory(seen) if "triples" in method.needs else None
-    return group(counts, generator(seed), method, triples).partition
+    found = group(counts, generator(seed), method, triples)
+    if found.abstains:
+        warnings.warn(
+            f"{counts.n_steps:,} steps are too few to tell {len(counts.met()):,} observations "
+            "apart: all are one group. Pass more steps, or n_states if you know it",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found.partition
 
 
 def _cluster_rows(

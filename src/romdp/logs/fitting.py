@@ -358,7 +358,9 @@ def fit_counts(
             )
     total = log.total
     tell(f"grouping {observations} with all episodes")
-    partition, log_odds, certainty, law = find(total, generator(seed))
+    partition, log_odds, certainty, law, abstains = find(total, generator(seed))
+    if abstains and partition.n_clusters == 1:
+        name += " (too few rows to tell observations apart)"
     if law == "none" and log.reward_range is not None:
         name += " of transitions alone"
     safety = None

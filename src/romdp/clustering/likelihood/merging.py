@@ -48,20 +48,6 @@ def pair_rise(rule: Rule, x: int, y: int) -> float:
 
 
 @kernel
-def _shared(rule: Rule, blocks: Blocks, alive: NDArray[np.int64], k: int, m: int) -> float:
-    """By how much the cells between k, m and all other groups rise when k and m become one."""
-    moves = blocks.moves
-    value = 0.0
-    for t in alive:
-        if t in (k, m):
-            continue
-        for a in range(moves.shape[1]):
-            value += pair_rise(rule, moves[k, a, t], moves[m, a, t])
-            value += pair_rise(rule, moves[t, a, k], moves[t, a, m])
-    return value
-
-
-@kernel
 def _alone(rule: Rule, rows: NDArray[np.float64], blocks: Blocks, k: int, n_groups: int) -> float:
     """Return the terms that concern group k alone, with ``n_groups`` groups in all."""
     value = group_term(rule, blocks.into[k], blocks.size[k])
@@ -165,16 +151,11 @@ def all_fewer(rule: Rule, blocks: Blocks, n_groups: int) -> float:
 
 
 @kernel
-def merge_rise(rule: Rule, blocks: Blocks, k: int, m: int) -> float:
-    """By how much the score rises when groups k and m become one."""
-    alive = np.flatnonzero(blocks.size)
-    shared = _shared(rule, blocks, alive, k, m)
-    return shared + rise_given(rule, blocks, k, m, alive.size, all_fewer(rule, blocks, alive.size))
-
-
-@kernel
 def rise_given(rule: Rule, blocks: Blocks, k: int, m: int, n_groups: int, fewer: float) -> float:
-    """Return the part of `merge_rise` that leaves out `_shared`, given `all_fewer`."""
+    """By how much the score rises when k and m become one, but for their cells with other groups.
+
+    ``fewer`` is `all_fewer` of all groups.
+    """
     n_placed = blocks.size.sum()
     value = grouping_term(n_placed, n_groups - 1) - grouping_term(n_placed, n_groups)
     none = np.empty(0)
@@ -260,7 +241,7 @@ def _share_with(
     merged: NDArray[np.int64],
     shared: NDArray[np.float64],
 ) -> None:
-    """Add to `_shared` of all pairs what their cells with one group contribute.
+    """Add, for all pairs of groups, by how much their cells with ``merged`` rise when they unite.
 
     If two groups are ``merged``, change it to what it is when these become one.
     """
@@ -286,7 +267,7 @@ def _share_one(
     k: int,
     shared: NDArray[np.float64],
 ) -> None:
-    """Fill in `_shared` of k with every other group."""
+    """Fill in by how much the cells with others rise when k and another group become one."""
     table, alpha = rule.table, rule.alpha
     added = np.zeros(moves.shape[0])
     for t in alive:
@@ -354,7 +335,8 @@ def _merge(
         k, m = _best_pair(alive, shared, own)
         if k < 0:  # no rise is a number: rewards whose squares overflow
             break
-        rise[done] = merge_rise(rule, blocks, k, m)
+        fewer = all_fewer(rule, blocks, alive.size)
+        rise[done] = shared[k, m] + rise_given(rule, blocks, k, m, alive.size, fewer)
         first[done], second[done] = k, m
         total += rise[done]
         highest = max(highest, total)

@@ -68,7 +68,10 @@ class LikelihoodFit:
     alpha : float
         The fitted Dirichlet parameter of moves: small where moves are nearly certain.
     reward_law : str
-        How rewards were read: none, bernoulli, categorical or gaussian.
+        How rewards were read: none, bernoulli, categorical, hurdle or gaussian.
+    abstains : bool
+        Whether all observations are one group because they were seen too rarely to tell them apart.
+        Each placing is then as likely wrong as right: log odds of 0, certainty 1/2.
     """
 
     partition: Partition
@@ -79,6 +82,7 @@ class LikelihoodFit:
     score_curve: Mapping[int, float]
     alpha: float
     reward_law: str
+    abstains: bool = False
 
     @property
     def n_groups(self) -> int:
@@ -87,8 +91,9 @@ class LikelihoodFit:
 
     def __repr__(self) -> str:
         doubtful = int(np.count_nonzero(self.certainty < 0.95))
+        few = "too few visits to tell observations apart, " if self.abstains else ""
         return (
-            f"LikelihoodFit({self.partition}; score {self.score:.1f}, "
+            f"LikelihoodFit({self.partition}; score {self.score:.1f}, {few}"
             f"{doubtful} placed with less than 95% certainty, rewards {self.reward_law})"
         )
 
@@ -318,8 +323,10 @@ class Likelihood:
         evidence decides.
         """
         n_seen = len(search.seen)
-        few = _HARDLY_SEEN * n_seen <= search.n_steps < _WELL_SEEN * n_seen
-        affordable = n_seen <= _FEW_OBSERVATIONS and best.n_groups <= _RUNGS[-1]
+        nothing = best.n_groups in (1, n_seen)  # was found, of which one is more often wrong
+        most = _WELL_SEEN * (1 + nothing) * n_seen
+        few = _HARDLY_SEEN * n_seen <= search.n_steps < most
+        affordable = n_seen <= _FEW_OBSERVATIONS and (nothing or best.n_groups <= _RUNGS[-1])
         if not (self.choose_by_evidence and few and affordable):
             return best
         little = search.n_steps < _LITTLE_SEEN * n_seen
@@ -330,7 +337,7 @@ class Likelihood:
             cooled, _ = yield from search.temper(best.n_groups)
             return _better(best, (yield from search.polish(cooled)))
         slowness = _SLOWNESS if for_good and little and n_seen <= _FEW_FOR_SLOWNESS else 1
-        found = [best] if kept is None else [best, kept]
+        found = [search.one_group() if nothing else best, best, *([kept] if kept else [])]
         return (yield from self._best_number(search, found, slowness, exactly=for_good))
 
     def _best_number(
@@ -406,6 +413,10 @@ class _Found:
         partition = self.partition(counts.n_observations)
         margins = np.full((2, counts.n_observations), np.nan)
         margins[:, self.met] = self.search.margins(self.best, self.has_end)[: len(self.met)].T
+        alone = self.search.n_states is None and partition.n_clusters == 1 < len(self.met)
+        abstains = alone and self.search.n_steps < _WELL_SEEN * len(self.met)
+        if abstains:
+            margins[:, self.met] = [[0.0], [0.5]]
         return LikelihoodFit(
             partition=partition,
             blocks=counts.group(partition),
@@ -415,6 +426,7 @@ class _Found:
             score_curve=MappingProxyType(dict(sorted(self.search.curve.items()))),
             alpha=self.best.rule.alpha,
             reward_law=self.search.law.name,
+            abstains=abstains,
         )
 
 

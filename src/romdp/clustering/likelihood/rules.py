@@ -35,15 +35,6 @@ _TABLE_SIZE = 4096  # counts below this are looked up
 _GAMMAS = 2**17  # quarters; emission adds up counts and parameters
 
 
-def make_rule(
-    law: RewardLaw, alpha: float = 0.5, stays: float = 1.0, emission: int = EMISSIONS[2]
-) -> Rule:
-    """Build the rule for one value of alpha; the parameter of staying is ``stays`` times that."""
-    stay = stays * alpha
-    tables = _table(alpha), _table(stay), emission, 0.0, _gammas()
-    return Rule(alpha, stay, *tables, *_reward_part(law))
-
-
 @lru_cache(maxsize=1)
 def _gammas() -> NDArray[np.float64]:
     table = np.zeros(_GAMMAS)
@@ -144,7 +135,8 @@ def _emission_score(rule: Rule, filled: Filled) -> float:
 
 
 @kernel
-def _score_filled(rule: Rule, filled: Filled) -> float:
+def score_filled(rule: Rule, filled: Filled) -> float:
+    """Score a grouping from what `list_filled` lists of it; empty groups do not count."""
     value = filled.same + _emission_score(rule, filled)
     for n in filled.cells:
         value += cell_term(rule, n)
@@ -155,12 +147,6 @@ def _score_filled(rule: Rule, filled: Filled) -> float:
     for total in filled.rows:
         value += base - log_gamma(total + mass)
     return value
-
-
-@kernel
-def score(rule: Rule, blocks: Blocks) -> float:
-    """Score a grouping from its blocks; empty groups do not count."""
-    return _score_filled(rule, list_filled(rule, blocks))
 
 
 class Rules(NamedTuple):
@@ -249,13 +235,13 @@ def climb_rules(rules: Rules, blocks: Blocks, i: int, j: int) -> tuple[int, int,
         value = _emission_score(rule_at(rules, i, j, e), filled)
         if value > highest:
             best, highest = e, value
-    highest = _score_filled(rule_at(rules, i, j, best), filled)
+    highest = score_filled(rule_at(rules, i, j, best), filled)
     for axis in range(2):
         end = last if axis == 0 else rules.stays.size - 1
         for step in (1, -1):
             while 0 <= (i if axis == 0 else j) + step <= end:
                 next_i, next_j = (i + step, j) if axis == 0 else (i, j + step)
-                value = _score_filled(rule_at(rules, next_i, next_j, best), filled)
+                value = score_filled(rule_at(rules, next_i, next_j, best), filled)
                 if value <= highest:
                     break
                 i, j, highest = next_i, next_j, value

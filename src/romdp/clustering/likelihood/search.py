@@ -362,7 +362,9 @@ class Search:
             if blocks.size.size > MOST_GROUPS:
                 break
             yield
-            rise = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
+            rise = yield from split_group(
+                self.links, self.law, rule, blocks, group, self.rng, fewer
+            )
             if rise > _RISE:
                 cut.append(group)
                 blocks = add_slot(blocks)
@@ -389,7 +391,9 @@ class Search:
         for group in range(start.n_groups):
             yield
             blocks = add_slot(start.blocks)
-            rises[group] = split_group(self.links, self.law, rule, blocks, group, self.rng, fewer)
+            rises[group] = yield from split_group(
+                self.links, self.law, rule, blocks, group, self.rng, fewer
+            )
             if rises[group] > rises[:group].max(initial=-np.inf):
                 best = blocks
         return start if np.isneginf(rises).all() else self._scored(best, rule)

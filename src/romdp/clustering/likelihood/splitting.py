@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.clustering.clusterer import Slices
 from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_term, zero_blocks
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.merging import pair_rise, rise_given, row_fewer
@@ -19,7 +20,7 @@ from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, RewardLaw
 from romdp.clustering.likelihood.sweeping import choose_sides
 from romdp.core.compiled import kernel
 
-_MOST_MEMBERS = 2000  # that the direction is found from
+_MOST_MEMBERS = 2000  # that the direction is found from, and that choose their side at once
 _POWER_STEPS = 12
 _SWEEPS = 8
 
@@ -52,7 +53,7 @@ def split_group(
     group: int,
     rng: np.random.Generator,
     fewer: float,
-) -> float:
+) -> Slices[float]:
     """Cut a group in two, in place: part of it moves to the last group, which must be empty.
 
     The cut starts along the direction in which members differ most, then every member chooses its
@@ -62,10 +63,22 @@ def split_group(
     members = rng.permutation(np.flatnonzero(blocks.labels == group))
     if len(members) < 2:
         return -np.inf
-    shown = members[:_MOST_MEMBERS]
-    direction = rng.standard_normal(len(shown))
+    direction = rng.standard_normal(min(len(members), _MOST_MEMBERS))
+    if not _cut(links, law.parts, rule, blocks, members, direction):
+        return -np.inf
     new = blocks.size.size - 1
-    return float(_split(links, law.parts, rule, blocks, members, direction, new, fewer))
+    if len(members) <= _MOST_MEMBERS:
+        choose_sides(links, law.parts, rule, blocks, members, group, new, _SWEEPS)
+    else:
+        for _ in range(_SWEEPS):
+            moved = 0
+            for first in range(0, len(members), _MOST_MEMBERS):
+                yield
+                some = members[first : first + _MOST_MEMBERS]
+                moved += choose_sides(links, law.parts, rule, blocks, some, group, new, 1)
+            if moved == 0:
+                break
+    return float(_rise_of_cut(links, rule, blocks, members, group, fewer))
 
 
 def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
@@ -75,25 +88,34 @@ def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
 
 
 @kernel
-def _split(
+def _cut(
     links: Links,
     parts: NDArray[np.float64],
     rule: Rule,
     blocks: Blocks,
     members: NDArray[np.int64],
     direction: NDArray[np.float64],
-    new: int,
-    fewer: float,
-) -> float:
-    group = blocks.labels[members[0]]
+) -> bool:
+    """Move members to the last group along the direction in which the first of them differ most."""
     shown = members[: direction.size]
     turn_to_leading(residuals(links, parts, rule.reward_code, blocks, shown), direction)
-    n_right = np.count_nonzero(direction > 0)
-    if n_right in (0, direction.size):
-        return -np.inf
-    relabel(links, parts, blocks, shown[direction > 0], new)
-    choose_sides(links, parts, rule, blocks, members, group, new, _SWEEPS)
-    n_groups = int(np.count_nonzero(blocks.size))
+    if np.count_nonzero(direction > 0) in (0, direction.size):
+        return False
+    relabel(links, parts, blocks, shown[direction > 0], blocks.size.size - 1)
+    return True
+
+
+@kernel
+def _rise_of_cut(
+    links: Links,
+    rule: Rule,
+    blocks: Blocks,
+    members: NDArray[np.int64],
+    group: int,
+    fewer: float,
+) -> float:
+    """By how much the score has risen since some members of a group moved to the last one."""
+    new, n_groups = blocks.size.size - 1, int(np.count_nonzero(blocks.size))
     for a in range(blocks.out.shape[1]):  # `fewer` is that of the group before the cut
         total = blocks.out[group, a] + blocks.out[new, a]
         fewer -= row_term(rule, total, n_groups - 1) - row_term(rule, total, n_groups)

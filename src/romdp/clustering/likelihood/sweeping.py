@@ -262,12 +262,16 @@ def choose_sides(
     one: int,
     other: int,
     n_sweeps: int,
-) -> None:
-    """Let the members of two groups move between these two, until none does."""
+) -> int:
+    """Let the members of two groups move between these two, until none does.
+
+    Returns how many moved in the last sweep.
+    """
     profile = empty_profile(*blocks.out.shape)
     n_groups = int(np.count_nonzero(blocks.size))
     rows = row_terms(rule, n_groups, (blocks.out[one] + blocks.out[other]).max())
     sides, rises = np.array([one, other]), np.empty(2)
+    moved = 0
     for _ in range(n_sweeps):
         moved = 0
         for y in members:
@@ -282,6 +286,7 @@ def choose_sides(
             put(parts, blocks, y, sides[1 - here] if moves else old, profile)
         if moved == 0:
             break
+    return moved
 
 
 @kernel
