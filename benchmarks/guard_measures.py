@@ -4,6 +4,7 @@ A row's ``measure`` names a function of this file. With further arguments it is 
 first, and returns what is called with the seed. A pair of numbers is summed up to a ratio.
 """
 
+import time
 from collections.abc import Callable
 
 import gymnasium
@@ -148,6 +149,22 @@ def exact_from(size: int, steps: int) -> Measure:
         return since
 
     return measure
+
+
+def longest_pause(seed: int) -> float:
+    """Seconds of processor that the slowest of 30,000 steps takes, with 10,000 observations."""
+    world = romdp.worlds.random_romdp(5, 4, 10_000, seed=seed)
+    seen = romdp.simulate(world, "uniform", 30_000, seed=seed)
+    online = romdp.Online(romdp.LCPSRL(), 10_000, 4, seed=seed)
+    longest = 0.0
+    for t in range(len(seen.observations) - 1):
+        began = time.process_time()
+        online.act(int(seen.observations[t]))
+        following, action = int(seen.observations[t + 1]), int(seen.actions[t])
+        online.observe(float(seen.rewards[t]), following, action=action)
+        if t > 1_000:  # before, kernels are compiled or read from disk
+            longest = max(longest, time.process_time() - began)
+    return longest
 
 
 def no_false_merge(seed: int) -> float:
