@@ -6,12 +6,14 @@ PART is one of: ablation (each part of SL-UCRL alone, in pairs and together, wit
 times 0.1), sets-that-hold (the same with `TimeUniform`), stress (`Homogeneity` in worlds where it
 might merge falsely), main (10^6 steps, scale 0.1), long (10^7 steps), full-scale
 (scale 1, 10^8 steps), scales (how the results depend on the scale), hard (emission concentration
-1), random-mdps, two-phase, cost (calls and time of the planner).
+1), random-mdps, constants (random MDPs with the paper's own bound, halved), two-phase, cost (calls
+and time of the planner).
 """
 
 import argparse
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,18 @@ def make_agent(name: str, world: romdp.ROMDP, scale: float | None) -> romdp.Agen
         "two-phase": lambda: romdp.TwoPhase(sets),
         "two-phase, spectral": lambda: romdp.TwoPhase(sets, grouping="spectral"),
     }
+    for constant in CONSTANTS:
+        bound = paper(constant, factor=0.5, preconditions=False)
+        makers[f"paper, halved, C = {constant:g}"] = partial(
+            romdp.SLUCRL, None, sets, spectral=bound, homogeneity=False, counting="paper"
+        )
+    makers["paper, halved"] = partial(
+        romdp.SLUCRL, None, sets, spectral=paper(factor=0.5), homogeneity=False, counting="paper"
+    )
     return makers[name]()
+
+
+CONSTANTS = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)  # C in the paper's bound; its lemmas unheeded
 
 
 ABLATION = (
@@ -239,6 +252,9 @@ def cases(part: str, n_seeds: int) -> list[dict[str, Any]]:
     elif part == "random-mdps":
         world = "random-mdp"
         agents = ["ucrl2", "sl-ucrl, all halved", "ucrl2, halved", "sl-ucrl, halved"]
+    elif part == "constants":
+        world, agents = "random-mdp", ["ucrl2", "paper, halved"]
+        agents += [f"paper, halved, C = {constant:g}" for constant in CONSTANTS]
     elif part == "two-phase":
         world, sizes, steps, agents = "deterministic", [20], 10**5, ["two-phase", "oracle"]
         agents = ["two-phase, spectral", *agents]

@@ -11,6 +11,7 @@ are the processor time of the slowest call, simulation left out.
 
     python benchmarks/spectral.py                         # up to 10^6 steps, a few minutes
     python benchmarks/spectral.py --steps 1e7 --seeds 5
+    python benchmarks/spectral.py --ranks                 # how many states there are, told two ways
 """
 
 import argparse
@@ -18,9 +19,12 @@ import time
 
 import numpy as np
 from numpy.typing import NDArray
+from sl_ucrl import STRESS, stress_world
 
 import romdp
 from romdp.clustering.clusterer import Clusterer, Evidence
+from romdp.clustering.homogeneity import JointTest
+from romdp.clustering.spectral.moments import certain_rank
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
@@ -61,12 +65,45 @@ def collect(world: ROMDP, policy: NDArray[np.int64], steps: int, seed: int) -> E
     return Evidence(counts, triples, step=steps)
 
 
+def count_states(counts: Counts, step: int, seed: int) -> tuple[int, int]:
+    """Return how many states there are, by the test of groups and by singular values; 0: unsure."""
+    test = JointTest.at_step(counts, step, 0.3, 0.05)
+    least, most = test.count_states(np.arange(counts.n_observations))
+    told = most if least == most and test.alike.any() else 0
+    return told, certain_rank(counts.matrix(), np.random.default_rng(seed)).rank
+
+
+def ranks() -> None:
+    """Print of how many worlds the rank is right and wrong, by both certificates."""
+    kinds = [("random", size) for size in (10, 20, 30)]
+    kinds += [(kind, 15) for kind in STRESS if kind.startswith(("twins", "alike"))]
+    for kind, size in kinds:
+        for behaviour in ("uniform", "optimal") if kind == "random" else ("uniform",):
+            for steps in (10_000, 30_000, 100_000):
+                found = []
+                for seed in range(800, 810 if kind == "random" else 805):
+                    world = random_romdp(5, 4, size, seed)
+                    if kind != "random":
+                        world = stress_world(kind, size, seed)
+                    uniform = behaviour == "uniform"
+                    policy = "uniform" if uniform else policy_of(world, behaviour, seed)
+                    seen = romdp.simulate(world, policy, steps, seed=seed)
+                    found.append(count_states(Counts.from_trajectory(seen), steps, seed))
+                cells = [(sum(n == 5), sum((n != 5) & (n > 0))) for n in np.transpose(found)]
+                text = "; ".join(f"{right} right, {wrong} wrong" for right, wrong in cells)
+                print(f"{kind}, Y = {size}, {behaviour}, {steps:,} steps: {text}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--observations", type=int, nargs="+", default=[10, 20, 30])
     parser.add_argument("--steps", type=float, nargs="+", default=[1e4, 1e5, 1e6])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--ranks", action="store_true", help="certificates of the rank alone")
     options = parser.parse_args()
+    if options.ranks:
+        ranks()
+        return
     print(f"{'policy':>8} {'Y':>3} {'steps':>6}  " + "  ".join(f"{m:>20}" for m in METHODS))
     print(f"{'':>20}" + "  ".join(f"{'found  false seconds':>20}" for _ in METHODS))
     for kind in ("random", "optimal"):

@@ -38,7 +38,7 @@ def test_recipes_pass_on_every_argument():
     assert romdp.UCRL3(0.1) == Agent(
         Singletons(),
         Optimism(romdp.TimeUniform(), 0.1),
-        Doubling(eager=False, growth=1.25),
+        Doubling(eager=False, growth=1.25, slack=1 / 128),
         name="ucrl3",
     )
     for recipe in (romdp.UCRL2, romdp.UCRL3, romdp.SLUCRL, romdp.LCUCRL, romdp.TwoPhase):
@@ -49,7 +49,8 @@ def test_recipes_pass_on_every_argument():
     )
     assert romdp.LCUCRL(delta=0.2).planner == Optimism(uniform, 0.2)
     for agent in (romdp.LCUCRL(), romdp.Oracle(LABELS)):
-        assert agent.stopping == Doubling(growth=1.25)  # the paper's rule goes with its sets
+        # The paper's rule goes with its sets.
+        assert agent.stopping == Doubling(growth=1.25, slack=1 / 128)
     assert romdp.LCPSRL(2.0, "normal", n_states=3, growth=1.44) == Agent(
         spaced, Posterior(2.0, "normal"), Doubling.frequent(), name="lc-psrl"
     )

@@ -52,8 +52,8 @@ def UCRL3(  # noqa: N802 - the name of an agent
     """UCRL3 (Bourel, Maillard and Talebi 2020) on the observations.
 
     It is UCRL2 inside confidence sets that hold at all times without a scale, `TimeUniform`. It
-    plans again when a count has grown by a quarter. UCRL3 as published waits until it has doubled,
-    which costs about a fifth more regret.
+    plans again when a count has grown by a quarter, where hundreds of pairs are tried when a few
+    have. UCRL3 as published waits until one has doubled: about a fifth more regret.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def SLUCRL(  # noqa: N802 - the name of an agent
     clusterer: Clusterer = Chain(*parts) if len(parts) > 1 else spectral
     if homogeneity and exact:
         clusterer = Spaced(Chain(Homogeneity(resolution, delta, n_states), *parts))
-    planner, stopping = Optimism(sets, delta, objective), _stopping(sets, eager=False, slack=SLACK)
+    planner, stopping = Optimism(sets, delta, objective), _stopping(sets, eager=False)
     return Agent(clusterer, planner, stopping, counting, name="sl-ucrl")
 
 
@@ -291,12 +291,13 @@ def TwoPhase(  # noqa: N802 - the name of an agent
     return Agent(clusterer, planner, Doubling(unseen=1), name="two-phase")
 
 
-def _stopping(sets: ConfidenceSet, eager: bool = True, slack: float = 0.0) -> Doubling:
+def _stopping(sets: ConfidenceSet, eager: bool = True) -> Doubling:
     """Return the rule of the paper for its sets, and a shorter epoch for sets that hold.
 
     The number of epochs stays logarithmic in the steps, so the guarantees keep their form. Narrow
-    sets change the plan long before a count has doubled: regret is a sixth to a third lower.
+    sets change the plan long before a count has doubled: regret is a sixth to a third lower. Where
+    hundreds of pairs are tried, a few have to: half the time at 300 observations, equal regret.
     """
     if not isinstance(sets, TimeUniform):
         return Doubling()
-    return Doubling(growth=1.25, eager=eager, slack=slack)
+    return Doubling(growth=1.25, eager=eager, slack=SLACK)

@@ -67,12 +67,12 @@ class DQN:
     ('dqn', 1000)
     """
 
-    learning_rate: float = 3e-4
-    discount: float = 0.8
+    learning_rate: float = 9e-4
+    discount: float = 0.6
     exploration_steps: int = 2_000
-    exploration_floor: float = 0.01
+    exploration_floor: float = 0.001
     target_interval: int = 250
-    train_interval: int = 4
+    train_interval: int = 1
     batch_size: int = 64
     buffer_size: int = 100_000
     learning_starts: int = 500
