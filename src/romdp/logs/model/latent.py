@@ -197,7 +197,7 @@ class LatentModel:
             asked = np.append(self.plan, -1)[self.partition.labels]
             policy = np.eye(self.n_actions)[self.plan]
         lost, no = -np.inf, 0.0
-        return Safety(asked, policy, lost, "none", lost, no, no, no, (), missing, missing)
+        return Safety(asked, policy, lost, "none", lost, no, no, no, (), missing)
 
     @property
     def safe_policy(self) -> Floats:

@@ -104,8 +104,6 @@ class Safety:
         What was tested.
     missing : str
         Why there is no bound, in a sentence; empty if there is one.
-    if_missing : str
-        Why the model has no bound of its own.
     """
 
     asked: Ints
@@ -118,7 +116,6 @@ class Safety:
     effective_episodes: float = 0.0
     tests: tuple[Independence, ...] = ()
     missing: str = ""
-    if_missing: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +163,7 @@ def judge(
     if reward_range is None:
         return Safety(
             freeze(nothing), freeze(baseline), -np.inf, NONE, -np.inf, 0.0, 0.0, 0.0, tests,
-            "the log has no rewards", "the log has no rewards",
+            "the log has no rewards",
         )  # fmt: skip
     model = Model(counts, partition, reward_range, objective, logger, rng, certainty)
     promise = make_safe(model, rng)
@@ -180,7 +177,6 @@ def judge(
         logged_value=promise.logged,
         tests=tests,
         missing=promise.missing,
-        if_missing=promise.missing,
     )
     failed = [test for test in tests if test.fails]
     why = _speaks_against(failed)

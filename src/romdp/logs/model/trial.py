@@ -37,13 +37,6 @@ _DRAWS = 20  # that tell how sure a departure is
 _UNTRIED = 1e-3  # an action that is less probable than this was not tried there
 
 
-class Logger(NamedTuple):
-    """Whoever wrote the log: probabilities by observation, and of what was done at each step."""
-
-    at: Floats
-    steps: Floats
-
-
 class Verdict(NamedTuple):
     """Lower bounds of what a policy earns, and of what it earns more than the logger."""
 
