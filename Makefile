@@ -10,11 +10,11 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 # Where all cores are busy, threads of linear algebra only get in each other's way.
-demo test quick fuzz test-torch test-page docs: export OMP_NUM_THREADS := 1
-demo test quick fuzz test-torch test-page docs: export OPENBLAS_NUM_THREADS := 1
-demo test quick fuzz test-torch test-page docs: export MKL_NUM_THREADS := 1
+demo test quick fuzz boundscheck test-torch test-page docs: export OMP_NUM_THREADS := 1
+demo test quick fuzz boundscheck test-torch test-page docs: export OPENBLAS_NUM_THREADS := 1
+demo test quick fuzz boundscheck test-torch test-page docs: export MKL_NUM_THREADS := 1
 
-.PHONY: demo test quick fuzz test-torch test-page guard guard-full lint docs bench results dist clean
+.PHONY: demo test quick fuzz boundscheck test-torch test-page guard guard-full lint docs bench results dist clean
 
 demo: .venv/package
 	rm -rf demo
@@ -35,8 +35,14 @@ test: .venv/tools
 quick: .venv/tools
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not torch and not page"
 
-fuzz: .venv/tools  # damaged files of every kind, for as long as SECONDS says
+fuzz: .venv/tools  # every wrong argument; damaged files of every kind, for as long as SECONDS says
 	ROMDP_FUZZ_SECONDS=$(SECONDS) $(PYTEST) tests/fuzz
+
+# Compiled code that checks every index has a cache of its own. CHECKED may be a few folders.
+CHECKED ?= tests/fuzz tests/clustering tests/planning tests/data tests/encoding tests/exact tests/worlds \
+    tests/agents tests/theory tests/playing tests/logs
+boundscheck: .venv/tools  # the tests of everything compiled, under numba's bounds checking
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.venv/boundscheck $(PYTEST) -m "not torch and not page" $(CHECKED)
 
 test-torch: .venv/torch
 	$(PYTEST) tests/playing tests/encoding -m torch

@@ -1,10 +1,13 @@
-"""Kill ``fit``, ``apply`` and ``reproduce`` at random moments and check what is left.
+"""Kill commands, and ``play`` with a checkpoint, at random moments and check what is left.
 
     python benchmarks/kills.py --times 20
 
 After every kill of ``fit`` there must be the old model or the new one, after every kill of
 ``apply`` the old table or the new one. ``reproduce`` is killed again and again in one directory;
-it must finish with the tables of a run that nobody killed.
+it must finish with the tables of a run that nobody killed; so must ``play`` with its checkpoint.
+After every kill of ``report`` there must be the old page or the new one, after every kill of
+``evaluate`` the model and the log as they were; both then say what they say when nobody kills them.
+No temporary file may be left once a command has ended by itself.
 """
 
 import argparse
@@ -139,13 +142,96 @@ def kill_reproduce(folder, times, rng):
     return f"{times} kills: finished {n_finished} times with the tables of a run that nobody killed"
 
 
+def files_of(folder):
+    """Return the bytes of every file, also of hidden ones."""
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def kill_evaluate(folder, times, rng):
+    """Read and print alone: everything stays as it was, and the next one says the same."""
+    write_log(folder / "log.parquet", 3)
+    run("fit", folder / "log.parquet", *LOG, "--out", folder / "model")
+    before = files_of(folder)
+    command = (*ROMDP, "evaluate", str(folder / "model"), str(folder / "log.parquet"))
+    said = subprocess.run(command, capture_output=True, check=True).stdout
+    n_killed, seconds = 0, run(*command[len(ROMDP) :])[1]
+    while n_killed < times:
+        n_killed += run(*command[len(ROMDP) :], kill_after=rng.uniform(0.3, 1.0) * seconds)[0]
+        if files_of(folder) != before:
+            raise SystemExit("evaluate changed a file")
+    if subprocess.run(command, capture_output=True, check=True).stdout != said:
+        raise SystemExit("evaluate says something else after kills")
+    return f"{times} kills: every file as it was, and the same figures"
+
+
+def kill_report(folder, times, rng):
+    """Write over an older page; a kill must leave that or the new one, whole."""
+    arguments = ("--agents", "ucrl2,psrl", "--observations", 6, "--steps", 2000, "--seeds", 2)
+    run("compare", "--states", 3, "--actions", 2, *arguments, "--quiet", "--out", folder / "runs")
+    page = folder / "page.html"
+    _, seconds = run("report", folder / "runs", "--out", page)
+    whole, left = page.read_bytes(), {"old": 0, "new": 0}
+    while sum(left.values()) < times:
+        page.write_bytes(b"old")
+        after = rng.uniform(0.3, 1.0) * seconds
+        if run("report", folder / "runs", "--out", page, kill_after=after)[0]:
+            found = page.read_bytes()
+            if found not in (b"old", whole):
+                raise SystemExit("report left a page that is neither the old nor the new one")
+            left["new" if found == whole else "old"] += 1
+        else:
+            seconds *= 0.9
+    run("report", folder / "runs", "--out", page)
+    if page.read_bytes() != whole or list(folder.glob(".*.tmp")):
+        raise SystemExit("report left something behind, or another page")
+    return f"{times} kills: {left['old']} left the old page, {left['new']} the new one"
+
+
+PLAY = """
+import sys
+import numpy, romdp
+world = romdp.worlds.random_romdp(n_states=4, n_actions=2, n_observations=30, seed=1)
+settings = {"checkpoint": sys.argv[2], "checkpoint_seconds": 0.02} if len(sys.argv) > 2 else {}
+run = romdp.play(romdp.LCPSRL(), world, steps=60_000, seed=0, **settings)
+numpy.savez(sys.argv[1], steps=run.steps, regret=run.regret, epochs=run.epochs)
+"""
+
+
+def kill_play(folder, times, rng):
+    """Play with a checkpoint, killed again and again; it ends as if nobody had."""
+    (folder / "play.py").write_text(PLAY)
+    command = (sys.executable, folder / "play.py")
+    _, seconds = run(folder / "whole.npz", command=command)
+    whole, n_killed, n_finished = (folder / "whole.npz").read_bytes(), 0, 0
+    while n_killed < times or not n_finished:
+        after = rng.uniform(0.4, 1.0) * seconds if n_killed < times else None
+        if run(folder / "end.npz", folder / "run.npz", command=command, kill_after=after)[0]:
+            n_killed += 1
+            continue
+        if (folder / "end.npz").read_bytes() != whole:
+            raise SystemExit("play ended with other figures after a kill")
+        n_finished += 1
+        if list(folder.glob(".*.tmp")):
+            raise SystemExit("play left a temporary file")
+        for path in folder.glob("run.npz*"):
+            path.unlink()
+    return f"{times} kills: finished {n_finished} times with the figures of a run nobody killed"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=20, help="kills of each command")
-    parser.add_argument("--commands", default="fit,apply,reproduce")
+    parser.add_argument("--commands", default="fit,apply,reproduce,evaluate,report,play")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    kills = {"fit": kill_fit, "apply": kill_apply, "reproduce": kill_reproduce}
+    kills = {
+        "fit": kill_fit,
+        "apply": kill_apply,
+        "reproduce": kill_reproduce,
+        "evaluate": kill_evaluate,
+        "report": kill_report,
+        "play": kill_play,
+    }
     for name in options.commands.split(","):
         with tempfile.TemporaryDirectory() as folder:
             rng = random.Random(f"{options.seed} {name}")

@@ -426,7 +426,7 @@ def test_bad_groupings_are_refused():
         some_counts().group(Partition([0, 0, 1]))
     with pytest.raises(InvalidInputError, match="the partition has no group"):
         some_counts().group(Partition.unseen(2))
-    with pytest.raises(InvalidInputError, match=r"wrap labels as romdp\.Partition"):
+    with pytest.raises(InvalidInputError, match=r"pass a romdp\.Partition"):
         some_counts().group([0, 0])
 
 

@@ -59,8 +59,8 @@ def test_vocabulary_kinds(observation: Any, name: Any, alike: Any) -> None:
     [
         (float("nan"), "NaN"),
         (np.array([1.0, np.nan]), "NaN"),
-        ({1, 2}, "set is not hashable"),
-        (({1, 2}, 3), "set is not hashable"),
+        ({1, 2}, "set, which is not hashable"),
+        (({1, 2}, 3), "set, which is not hashable"),
         ({1: 0, "a": 0}, "cannot be sorted"),
     ],
 )

@@ -216,7 +216,9 @@ def test_from_mdp():
     assert world.labels.tolist() == [0, 1]
     assert as_romdp(mdp) == world
     assert as_romdp(world) is world
-    with pytest.raises(InvalidInputError, match="world is a str; pass a ROMDP or an MDP"):
+    with pytest.raises(
+        InvalidInputError, match=r"world is 'grid'; pass a romdp\.ROMDP or romdp\.MDP"
+    ):
         as_romdp("grid")
 
 

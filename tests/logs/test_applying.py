@@ -124,3 +124,22 @@ def test_a_model_of_a_trajectory_needs_to_be_told_the_column(tmp_path):
     with pytest.raises(InvalidInputError, match=r"observation is missing"):
         apply_model(model, {"page": [1]}, tmp_path / "out.csv")
     assert apply_model(model, {"page": [1]}, tmp_path / "out.csv", "page") == 1
+
+
+def test_texts_that_a_spreadsheet_would_calculate_get_a_quote(model, tmp_path):
+    texts = ["=1+1", "+cmd", "-2+3", "@sum", "\tx", "-5", "+1.5e3", "a=b", "", None, "-"]
+    table = log(len(texts)).append_column("note", pa.array(texts))
+    safe, plain, parquet = (tmp_path / name for name in ("safe.csv", "plain.csv", "safe.parquet"))
+    apply_model(model, table, safe, safe_cells=True)
+    apply_model(model, table, plain)
+    apply_model(model, table, parquet, safe_cells=True)
+    convert = pyarrow.csv.ConvertOptions(
+        column_types={"note": pa.string()},
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    found = pyarrow.csv.read_csv(safe, convert_options=convert)["note"].to_pylist()
+    assert found[:5] == ["'=1+1", "'+cmd", "'-2+3", "'@sum", "'\tx"]
+    assert found[5:] == [*texts[5:10], "'-"]
+    assert pyarrow.csv.read_csv(plain, convert_options=convert)["note"].to_pylist() == texts
+    assert pq.read_table(parquet)["note"].to_pylist() == texts

@@ -350,7 +350,7 @@ def test_an_environment_has_no_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"agent": "ucrl2"}, "pass an Agent"),
+        ({"agent": "ucrl2"}, "did you mean romdp.UCRL2"),
         ({"steps": 0}, "steps is 0"),
         ({"steps": 2.5}, "steps"),
         ({"seed": -1}, "seed"),
@@ -367,10 +367,10 @@ def test_what_makes_no_sense_is_refused(change, message):
 def test_what_is_no_agent_or_no_world_is_told_what_was_meant():
     world = romdp.worlds.random_romdp(2, 2, 4, seed=0)
     with pytest.raises(
-        InvalidInputError, match=r"agent is the function LCPSRL; call it: LCPSRL\(\)"
+        InvalidInputError, match=r"agent is <function LCPSRL .*did you mean romdp.LCPSRL\(\)"
     ):
         romdp.play(romdp.LCPSRL, world, 10)
-    with pytest.raises(InvalidInputError, match="agent is 'ucrl2'; pass an Agent"):
+    with pytest.raises(InvalidInputError, match=r"agent is 'ucrl2'; did you mean romdp\.UCRL2"):
         romdp.play("ucrl2", world, 10)
     with pytest.raises(
         InvalidInputError, match=r"world is a str; .* gymnasium.make\('FrozenLake-v1'\)"

@@ -421,7 +421,7 @@ def test_what_has_predict_is_asked_as_stable_baselines3_is():
     ("arguments", "message"),
     [
         (("left", LAKE, 2), "policy is 'left'"),
-        ((lambda shown: 0, "FrozenLake-v1", 2), "env is a str"),
+        ((lambda shown: 0, "FrozenLake-v1", 2), "env is 'FrozenLake-v1'"),
         ((lambda shown: 0, LAKE, 0), "episodes is 0"),
         ((lambda shown: 0, LAKE, 2, "x"), "seed"),
     ],

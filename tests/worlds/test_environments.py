@@ -258,7 +258,7 @@ def test_step_before_reset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"world": 3}, "world is a int"),
+        ({"world": 3}, "world is 3"),
         ({"world": "river-swin"}, "river-swim"),
         ({"world": "river-swim", "n_stats": 3}, "n_stats"),
         ({"world": "river-swim", "world_seed": 3}, "world_seed"),

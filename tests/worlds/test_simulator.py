@@ -422,7 +422,7 @@ def test_an_mdp_is_a_world_whose_observations_are_its_states():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"world": "grid"}, "world is a str; pass a ROMDP or an MDP"),
+        ({"world": "grid"}, "world is 'grid'; pass a romdp.ROMDP or romdp.MDP"),
         ({"policy": "unifrom"}, "unknown policy 'unifrom': did you mean 'uniform'"),
         ({"policy": [0, 1]}, r"policy has shape \(2,\); it must be \(12,\)"),
         ({"policy": [2] * 12}, r"policy\[0\] is 2; entries must lie from 0 to 1"),

@@ -7,6 +7,7 @@ It differs only in its answers to three questions: which observations belong tog
 rule). It thinks at the start of an epoch and then follows a fixed table observation -> action.
 """
 
+import inspect
 import logging
 import math
 import time
@@ -29,7 +30,7 @@ from romdp.clustering.clusterer import (
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, index, optional, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
-from romdp.core.validation import choice, whole_number
+from romdp.core.validation import check, check_fields, choice, how_many, shown
 from romdp.data.budget import Budget
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -62,6 +63,8 @@ _FORMAT = Format(
     staged=index("* *", of="actions"),
     found=optional(index("observations", of="observations", none=True)),
 )
+
+_EPOCH = ("last_start", "epoch_start", "epoch", "_anew")  # what thinking changes first
 
 _FIRST_LOOK = 2_000  # steps after which rewards should have differed
 _MANY = 2_000  # observations met from which on grouping would take longer than a loop can wait;
@@ -110,6 +113,9 @@ class Agent:
 
     def __post_init__(self) -> None:
         check_memory(self.memory)
+        check_fields(self, clusterer="regroup", planner="plan", stopping="budget", name=str)
+        _check_call(self.clusterer, "regroup", "evidence", "previous", "rng")
+        _check_call(self.planner, "plan", "counts", "t", "rng", "start", "n_observations")
         choice(self.counting, "counting", ("pooled", "paper"))
 
     def on_states(self) -> "Agent":
@@ -124,8 +130,8 @@ class Agent:
         """Begin a life: nothing seen, every observation a group of its own."""
         return AgentState(
             self,
-            whole_number(n_observations, "n_observations", 1),
-            whole_number(n_actions, "n_actions", 1),
+            how_many(n_observations, "n_observations"),
+            how_many(n_actions, "n_actions"),
             seed,
         )
 
@@ -144,6 +150,15 @@ class AgentLike(Protocol):
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> Any:
         """Begin a life."""
         ...
+
+
+def begin_life(agent: AgentLike, n_observations: int, n_actions: int, seed: Seed) -> Any:
+    """Start an agent, which may be anybody's own, and look at what it returns."""
+    check(agent, "agent", "start")
+    state = agent.start(n_observations, n_actions, seed)
+    fits = callable(getattr(state, "must_think", None))
+    _require(fits, agent, "start", state, "a state that answers as AgentState does")
+    return state
 
 
 class AgentState:
@@ -255,6 +270,14 @@ class AgentState:
 
     def think(self) -> None:
         """Begin an epoch: group, plan, and write the new table (`alg:sm.ucrl`)."""
+        before = {name: getattr(self, name) for name in _EPOCH}
+        try:
+            self._think()
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _think(self) -> None:
         agent, recorder = self.agent, self.recorder
         last_length = self.step - self.epoch_start if self.epoch else 1
         self.last_start, self.epoch_start = self.epoch_start, self.step
@@ -269,7 +292,10 @@ class AgentState:
             last_step=self.last_start + 1 if self.epoch > 1 else 0,
             n_met=recorder.n_met,
         )
+        n = recorder.n_observations
         partition = self._regroup(evidence)
+        fits = isinstance(partition, Partition) and partition.n_observations == n
+        _require(fits, agent.clusterer, "regroup", partition, f"a Partition of {n} observations")
         counts, plan = self._plan(partition)
         if plan.is_stuck and getattr(agent.clusterer, "or_states", False):
             # A group may hide what its observations have not tried yet.
@@ -279,6 +305,12 @@ class AgentState:
             counts, plan = self._plan(partition)
         visits = np.zeros((0, recorder.n_actions), np.int64) if counts is None else counts.visits
         spare = 0 if counts is None else spare_of(agent.stopping, counts)
+        wanted = "at least one visit of every group and action"  # or nothing would ever happen
+        budget = agent.stopping.budget(visits)
+        fits = _are_whole(budget, 1, None) and np.shape(budget) == visits.shape
+        _require(fits, agent.stopping, "budget", budget, wanted)
+        longest = agent.stopping.longest(last_length)
+        _require(_are_whole(longest, 1, None), agent.stopping, "longest", longest, "steps >= 1")
         self.partition = partition
         self._met = visits.sum(axis=1) + 1
         self._follow(plan)
@@ -287,8 +319,8 @@ class AgentState:
         self.budget = Budget(
             partition.labels,
             self._read_table,
-            self._with_unseen(agent.stopping.budget(visits)),
-            agent.stopping.longest(last_length),
+            self._with_unseen(budget),
+            longest,
             agent.stopping.eager,
             partition.n_clusters,
             spare,
@@ -335,7 +367,10 @@ class AgentState:
             return None, _NOTHING
         counts = self._count(partition)
         begin, size = self._values_of(partition), self.recorder.n_observations
-        plan = self._planner().plan(counts, self.step + 1, self._rng(_PLANNER), begin, size)
+        planner = self._planner()
+        plan = planner.plan(counts, self.step + 1, self._rng(_PLANNER), begin, size)
+        wanted = f"a Plan of {counts.n_observations} groups and {counts.n_actions} actions"
+        _require(_is_plan(plan, counts), planner, "plan", plan, wanted)
         return counts, plan
 
     def _count(self, partition: Partition) -> Counts:
@@ -596,11 +631,41 @@ class AgentState:
         return state
 
 
-def require_agent(agent: object) -> None:
-    """Refuse what is no agent, with what was probably meant."""
-    if hasattr(agent, "start"):
+def _check_call(part: object, method: str, *arguments: str) -> None:
+    """Refuse a part whose method takes something else, such as sets in place of a planner."""
+    try:
+        inspect.signature(getattr(part, method)).bind(*arguments)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"{method}() of {shown(part)} does not take ({', '.join(arguments)}), as that of an "
+            f"agent's part must: {error}"
+        ) from None
+    except ValueError:  # what is not written in Python may not say what it takes
         return
-    name = getattr(agent, "__name__", None)
-    if callable(agent) and name:
-        raise InvalidInputError(f"agent is the function {name}; call it: {name}()")
-    raise InvalidInputError(f"agent is {agent!r}; pass an Agent such as romdp.UCRL2()")
+
+
+def _require(fits: bool, part: object, method: str, returned: object, wanted: str) -> None:
+    """Refuse what a part of the agent returned, which may be anybody's own."""
+    if not fits:
+        name = type(part).__name__
+        raise InvalidInputError(
+            f"{method}() of {name} returned {shown(returned)}; it must return {wanted}"
+        )
+
+
+def _are_whole(numbers: Any, low: int, high: int | None) -> bool:
+    """Whether numbers, as compiled loops rely on, are whole and from ``low`` to ``high``."""
+    array = np.asarray(numbers)
+    inside = array.dtype.kind in "iu" and (array >= low).all()
+    return bool(inside and (high is None or (array <= high).all()))
+
+
+def _is_plan(plan: Any, counts: Counts) -> bool:
+    """Whether a planner's plan has an action and a value for every group."""
+    sizes = counts.n_observations, counts.n_actions
+    return (
+        isinstance(plan, Plan)
+        and np.shape(plan.policy)[-1:] == np.shape(plan.values) == sizes[:1]
+        and np.ndim(plan.policy) <= 2
+        and _are_whole(plan.policy, 0, sizes[1] - 1)
+    )

@@ -8,7 +8,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from romdp.core.validation import choice, real_number
+from romdp.core.validation import (
+    LARGEST_WEIGHT,
+    SMALLEST,
+    check_fields,
+    choice,
+    how_many,
+    level,
+    real_number,
+    takes,
+)
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective, ObjectiveLike, parse_optional
 from romdp.planning import MAX_SWEEPS, Plan, value_iteration
@@ -65,9 +74,10 @@ class Optimism:
     objective: ObjectiveLike | None = None
 
     def __post_init__(self) -> None:
-        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
+        check_fields(self, confidence="plan", delta=level)
         object.__setattr__(self, "objective", parse_optional(self.objective))
 
+    @takes(counts=Counts, t=how_many, rng=np.random.Generator)
     def plan(
         self,
         counts: Counts,
@@ -138,12 +148,13 @@ class Posterior:
 
     def __post_init__(self) -> None:
         if self.prior is not None:
-            real_number(self.prior, "prior", 0, open_low=True)
-        real_number(self.floor, "floor", 0)
+            real_number(self.prior, "prior", SMALLEST, LARGEST_WEIGHT)
+        real_number(self.floor, "floor", 0, LARGEST_WEIGHT)
         if self.rewards is not None:
             choice(self.rewards, "rewards", ("beta", "normal"))
         object.__setattr__(self, "objective", parse_optional(self.objective))
 
+    @takes(counts=Counts, t=how_many, rng=np.random.Generator)
     def plan(
         self,
         counts: Counts,
@@ -165,7 +176,7 @@ class Posterior:
             more = {name: unit * getattr(plan, name) for name in ("gain", "span", "values", "gap")}
             return replace(plan, **more)
         promises = not goal.is_average and goal.horizon is None
-        promises = promises and self.prior is None and prior is not None
+        promises = promises and self.prior is None and prior is not None and counts.n_steps > 0
         belief = self._believe(counts.sparse() if promises else counts, prior)
         moves, laws = belief.outcomes, belief.draw_laws(rng, self.floor * log(t))
         rewards = self.draw_rewards(counts, rng, t, prior)

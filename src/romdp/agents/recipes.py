@@ -15,7 +15,7 @@ from romdp.clustering.homogeneity import Homogeneity
 from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.overlap import Overlap
 from romdp.clustering.spectral import Spectral
-from romdp.core.validation import choice
+from romdp.core.validation import check, choice, flag, real_number
 from romdp.data.partition import Partition
 from romdp.exact.objectives import ObjectiveLike
 from romdp.planning.confidence import ConfidenceSet, Hoeffding
@@ -181,7 +181,9 @@ def SLUCRL(  # noqa: N802 - the name of an agent
         What is good; see `UCRL2`.
     """
     sets = TimeUniform() if confidence is None else confidence
-    exact = factor == 1.0
+    check(spectral, "spectral", Spectral, None)
+    flag(homogeneity, "homogeneity")
+    exact = real_number(factor, "factor", 0, open_low=True) == 1.0
     if spectral is None:
         spectral = Spectral(method, factor=factor, delta=delta, n_states=n_states)
         if not exact:
@@ -220,6 +222,7 @@ def LCUCRL(  # noqa: N802 - the name of an agent
         What is good; see `UCRL2`.
     """
     sets = TimeUniform() if confidence is None else confidence
+    real_number(growth, "growth", 1, open_low=True)
     clusterer = Spaced(Likelihood(n_states=n_states), growth, math.sqrt(growth))
     planner = Optimism(sets, delta, objective)
     return Agent(clusterer, planner, _stopping(sets), name="lc-ucrl")
@@ -249,6 +252,7 @@ def LCPSRL(  # noqa: N802 - the name of an agent
         How far states look back, in an environment or a loop of yours: 0 not at all, k steps, or
         ``"auto"``; see `Agent`.
     """
+    real_number(growth, "growth", 1, open_low=True)
     clusterer = Spaced(
         Likelihood(n_states=n_states), growth, math.sqrt(growth), or_states=n_states is None
     )

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check_fields, flag, real_number, whole_number
 from romdp.data.budget import FOREVER
 from romdp.data.counts import Counts
 
@@ -92,10 +92,7 @@ class Doubling:
         real_number(self.power, "power", 0, 1, open_low=True)
         real_number(self.growth, "growth", 1, 2, open_low=True)
         real_number(self.slack, "slack", 0, 1)
-        if self.grow is not None:
-            whole_number(self.grow, "grow", 0)
-        if self.unseen is not None:
-            whole_number(self.unseen, "unseen")
+        check_fields(self, grow=(None, whole_number), eager=flag, unseen=(None, whole_number))
 
     @classmethod
     def frequent(cls) -> Self:

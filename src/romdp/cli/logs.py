@@ -251,6 +251,13 @@ def apply_command(
         str | None,
         option("--observation", "Column of what is seen.", metavar="COLUMN", default=_SAME),
     ] = None,
+    safe_cells: Annotated[
+        bool,
+        option(
+            "--safe-cells",
+            "In a CSV file, put ' before texts that a spreadsheet would take for formulas.",
+        ),
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Add the hidden state, its certainty and the recommended action to a table."""
@@ -259,7 +266,8 @@ def apply_command(
 
     model = load_model(directory)
     with _Progress(quiet) as progress:
-        applied = apply_model(model, files, out, observation, progress=progress)
+        settings: dict[str, Any] = {"safe_cells": safe_cells, "progress": progress}
+        applied = apply_model(model, files, out, observation, **settings)
     typer.echo(f"wrote {out}: {applied.describe()}")
 
 

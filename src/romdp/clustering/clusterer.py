@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import real_number
+from romdp.core.validation import (
+    check,
+    check_fields,
+    flag,
+    how_many,
+    real_number,
+    takes,
+    whole_number,
+)
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
@@ -71,6 +79,10 @@ class Evidence:
     step: int = 1
     last_step: int = 0
     n_met: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, counts=Counts, triples=(Triples, None), step=how_many)
+        check_fields(self, last_step=whole_number, n_met=(None, whole_number))
 
 
 class Clusterer(Protocol):
@@ -141,6 +153,10 @@ class Singletons:
     met_only: bool = False
     needs: ClassVar[frozenset[str]] = frozenset()
 
+    def __post_init__(self) -> None:
+        flag(self.met_only, "met_only")
+
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
@@ -175,6 +191,7 @@ class Known:
         given = labels if isinstance(labels, Partition) else Partition(labels)
         object.__setattr__(self, "partition", given)
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
@@ -199,6 +216,8 @@ class Chain:
     def __init__(self, *clusterers: Clusterer) -> None:
         if not clusterers:
             raise InvalidInputError("Chain() is empty; pass at least one clusterer")
+        for number, clusterer in enumerate(clusterers):
+            check(clusterer, f"clusterers[{number}]", "regroup")
         object.__setattr__(self, "clusterers", clusterers)
 
     @property
@@ -206,6 +225,7 @@ class Chain:
         """What any of them reads."""
         return frozenset().union(*(clusterer.needs for clusterer in self.clusterers))
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
@@ -256,6 +276,7 @@ class Spaced:
     or_states: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, clusterer="regroup", or_states=flag)
         real_number(self.growth, "growth", 1, open_low=True)
         if self.early_growth is not None:
             real_number(self.early_growth, "early_growth", 1, open_low=True)
@@ -265,6 +286,7 @@ class Spaced:
         """What the clusterer reads."""
         return self.clusterer.needs
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:

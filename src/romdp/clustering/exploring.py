@@ -9,7 +9,7 @@ from romdp.clustering.clusterer import Clusterer, Evidence, Spaced
 from romdp.clustering.homogeneity import JointTest
 from romdp.clustering.likelihood.method import Likelihood, LikelihoodFit
 from romdp.clustering.spectral import Spectral
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check_fields, how_many, level, real_number, takes
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
@@ -45,8 +45,10 @@ class UntilSure:
     needs = frozenset({"counts"})
 
     def __post_init__(self) -> None:
-        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
+        check_fields(self, clusterer=Likelihood, delta=level)
+        real_number(self.growth, "growth", 1, open_low=True)
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:
@@ -111,10 +113,10 @@ class UntilFound:
     needs = frozenset({"counts"})
 
     def __post_init__(self) -> None:
-        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
-        if self.n_states is not None:
-            whole_number(self.n_states, "n_states", 1)
+        check_fields(self, clusterer="regroup", delta=level, n_states=(None, how_many))
+        real_number(self.growth, "growth", 1, open_low=True)
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:

@@ -25,7 +25,7 @@ from scipy.special import chdtrc, chndtr, ndtri
 
 from romdp.clustering.clusterer import Evidence, group_counts
 from romdp.core.compiled import kernel
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check_fields, how_many, level, real_number, takes
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 
@@ -105,10 +105,9 @@ class Homogeneity:
 
     def __post_init__(self) -> None:
         real_number(self.resolution, "resolution", 0, 1, open_low=True)
-        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
-        if self.n_states is not None:
-            whole_number(self.n_states, "n_states", 1)
+        check_fields(self, delta=level, n_states=(None, how_many))
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:

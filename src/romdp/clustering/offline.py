@@ -12,6 +12,7 @@ from romdp.clustering.spectral import Spectral
 from romdp.clustering.states import find_states
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator
+from romdp.core.validation import check
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
@@ -101,11 +102,11 @@ def cluster(
     >>> romdp.cluster(seen) == romdp.Partition(world.labels)
     True
     """
-    if not isinstance(seen, Trajectory):
-        raise InvalidInputError(f"seen is a {type(seen).__name__}; pass a romdp.Trajectory")
+    check(seen, "seen", Trajectory)
+    check(method, "method", str, "regroup")
     if isinstance(method, str):
         if method not in METHODS:
-            raise UnknownNameError("method", method, METHODS)
+            raise UnknownNameError("method", method[:80], METHODS)
         method = METHODS[method](n_states)
     if seen.vectors is not None:
         return _cluster_rows(seen, method, seed, encoder)

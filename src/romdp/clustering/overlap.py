@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from romdp.clustering.clusterer import Evidence, group_counts
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check_fields, how_many, level, real_number, shown, takes
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.planning.confidence import Hoeffding
@@ -74,12 +74,11 @@ class Overlap:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        whole_number(self.n_states, "n_states", 1)
+        check_fields(self, n_states=how_many, delta=level)
         real_number(self.factor, "factor", 0)
-        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
         if not isinstance(self.confidence, Hoeffding | TimeUniform):
             raise InvalidInputError(
-                f"confidence is a {type(self.confidence).__name__}; the overlap of intervals is "
+                f"confidence is {shown(self.confidence)}; the overlap of intervals is "
                 "defined by the widths of Hoeffding(...) or the intervals of TimeUniform()"
             )
 
@@ -88,6 +87,7 @@ class Overlap:
         """The parts of `Evidence` that are read."""
         return frozenset({"counts"})
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:

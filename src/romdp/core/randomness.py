@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
+from romdp.core.validation import shown
 
 Seed = int | Sequence[int] | np.random.SeedSequence
 """What every ``seed`` argument takes."""
 
 
-def seed_sequence(seed: Seed) -> np.random.SeedSequence:
-    """Check a seed and wrap it.
+def seed_sequence(seed: Seed, name: str = "seed") -> np.random.SeedSequence:
+    """Check a seed, which the caller calls ``name``, and wrap it.
 
     Examples
     --------
@@ -33,7 +34,7 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
     for word in words:
         if not isinstance(word, Integral) or isinstance(word, bool) or word < 0:
             raise InvalidInputError(
-                f"seed is {seed!r}; pass a whole number >= 0, a sequence of them, "
+                f"seed is {shown(seed)}; pass a whole number >= 0, a sequence of them, "
                 "or a numpy.random.SeedSequence"
             )
     if not words:

@@ -10,6 +10,7 @@ is the SHA-256 of all bytes before it. What fits its seal is trusted, but for wh
 relies on: types, shapes and ranges, which a `romdp.core.formats.Format` declares.
 """
 
+import glob
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ from romdp.core.errors import (
     StorageError,
     WriteError,
 )
+from romdp.core.validation import as_path
 
 OLD = "was made by romdp 0.2 or before; run it again"
 """Why a file of an older version is refused."""
@@ -39,7 +41,8 @@ OLD = "was made by romdp 0.2 or before; run it again"
 _HEADER = "romdp"  # the first entry of a sealed file says what it is
 _SEAL = 64  # the digits of a SHA-256
 _UNSEALED = b"PK\5\6", b"\0\0"  # the ends of the last 22 bytes of an archive without a comment
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.tmp")
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp")
+_LONGEST_NAME = 200  # bytes of a file's name that a temporary one keeps, of 255 in all
 
 PathLike = str | os.PathLike[str]
 Arrays = Mapping[str, NDArray[Any]]
@@ -68,9 +71,9 @@ def check_output(path: PathLike, kind: str = "file") -> Path:
     WriteError
         If nothing can be written there.
     """
-    shown = os.fspath(path)
-    if Path(path).name in ("", "..") or "\0" in shown:
-        raise InvalidInputError(f"cannot write {shown!r}: name a {kind}")
+    shown = as_path(path)
+    if shown.name in ("", ".."):
+        raise InvalidInputError(f"path is {str(shown)!r}, which cannot be written: name a {kind}")
     target = Path(os.path.realpath(path))
     try:
         found = target.lstat().st_mode
@@ -78,8 +81,6 @@ def check_output(path: PathLike, kind: str = "file") -> Path:
         found = None
     except OSError as error:
         raise WriteError(f"cannot write {shown}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise InvalidInputError(f"cannot write {shown!r}: {error}") from None
     wanted = stat.S_ISREG if kind == "file" else stat.S_ISDIR
     if found is not None and not wanted(found):
         raise InvalidInputError(f"cannot write {shown}: it is {_kind_of(found)}; name a {kind}")
@@ -112,8 +113,9 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
 
     Through a symbolic link its target is written. A FIFO or a device is never replaced.
     """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    target = Path(os.path.realpath(as_path(path)))
+    mark = f"{os.getpid()}.{secrets.token_hex(4)}"
+    temporary = target.with_name(f".{_beginning(target.name)}.{mark}.tmp")
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             if not stat.S_ISREG(mode := target.lstat().st_mode):
@@ -123,6 +125,7 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        _sweep(target)
         sync_directory(target.parent)
     except OSError as error:
         _remove(temporary)
@@ -132,6 +135,30 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
     except BaseException:
         _remove(temporary)
         raise
+
+
+def _beginning(name: str) -> str:
+    """Return as much of a file's name as leaves room for the rest of a temporary one."""
+    return os.fsdecode(os.fsencode(name)[:_LONGEST_NAME])
+
+
+def _sweep(target: Path) -> None:
+    """Delete what processes of this machine that were killed left of earlier writes of a file."""
+    for path in target.parent.glob(f".{glob.escape(_beginning(target.name))}.*.tmp"):
+        found = _TEMPORARY.fullmatch(path.name)
+        if found and not _is_alive(int(found["process"])):
+            _remove(path)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process runs; where that cannot be told, it does."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def write_bytes(path: PathLike, content: bytes) -> None:
@@ -146,7 +173,7 @@ def _remove(path: Path) -> None:
 
 def delete_leftovers(folder: Path, names: Iterable[str]) -> None:
     """Delete what killed processes left of files of these names; nobody may be writing them."""
-    wanted = set(names)
+    wanted = set(map(_beginning, names))
     for path in folder.iterdir():
         found = _TEMPORARY.fullmatch(path.name)
         if found and found["name"] in wanted and path.is_file() and not path.is_symlink():
@@ -167,7 +194,7 @@ def sync_directory(path: PathLike) -> None:
 def open_regular(path: PathLike) -> Iterator[BufferedReader]:
     """Open a file for reading; a FIFO or a device, which could block forever, is refused."""
     try:
-        mode = os.stat(path).st_mode
+        mode = os.stat(as_path(path)).st_mode
         if not stat.S_ISREG(mode):
             raise StorageError(f"cannot read {path}: it is {_kind_of(mode)}, not a file")
         with open(path, "rb") as file:
@@ -180,7 +207,7 @@ def open_regular(path: PathLike) -> Iterator[BufferedReader]:
 
 def check_directory(path: PathLike, wanted: str) -> None:
     """Refuse a path that is no directory; ``wanted`` says what to pass instead."""
-    if not Path(path).is_dir():
+    if not as_path(path).is_dir():
         problem = "is a file" if Path(path).exists() else "does not exist"
         raise StorageError(f"{path} {problem}; pass {wanted}")
 

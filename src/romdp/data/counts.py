@@ -17,13 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.validation import (
+    LARGEST_REWARD,
+    check,
     entry,
     first_index,
+    flag,
     freeze,
+    how_many,
     real_array,
     refuse,
+    takes,
     whole_array,
-    whole_number,
 )
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, Trajectory
@@ -119,6 +123,10 @@ class Counts:
         sums = real_array(reward_sums, "reward_sums", checked.shape)
         squares = real_array(reward_squares, "reward_squares", checked.shape)
         refuse(squares < 0, "reward_squares", squares, _NEGATIVE)
+        most = LARGEST_REWARD * np.maximum(checked, 1)
+        must = f"no reward may be larger than {LARGEST_REWARD:g}"
+        refuse(np.abs(sums) > most, "reward_sums", sums, must)
+        refuse(squares / LARGEST_REWARD > most, "reward_squares", squares, must)
         bad = (checked == 0) & ((sums != 0) | (squares != 0))
         if bad.any():
             where = entry("visits", first_index(bad))
@@ -206,8 +214,9 @@ class Counts:
     @classmethod
     def zeros(cls, n_observations: int, n_actions: int, *, sparse: bool | None = None) -> "Counts":
         """Make counts of no steps; sparse or not as asked, by default as the size demands."""
-        n_observations = whole_number(n_observations, "n_observations", 1)
-        n_actions = whole_number(n_actions, "n_actions", 1)
+        n_observations = how_many(n_observations, "n_observations")
+        n_actions = how_many(n_actions, "n_actions")
+        check(sparse, "sparse", None, flag)
         pairs = (n_observations, n_actions)
         if n_observations * n_actions > _PAIR_LIMIT:
             raise TooLargeError(
@@ -229,6 +238,7 @@ class Counts:
         )
 
     @classmethod
+    @takes(trajectory=Trajectory)
     def from_trajectory(cls, trajectory: Trajectory, *, sparse: bool | None = None) -> "Counts":
         """Count the steps of a trajectory; one without rewards counts as having paid nothing."""
         sizes = (trajectory.n_observations, trajectory.n_actions)
@@ -248,11 +258,6 @@ class Counts:
             counted = np.unique(keys, return_counts=True)
         else:
             counted = np.bincount(keys, minlength=n_cells * sizes[0])
-        if rewards is not None and not np.isfinite(squares).all():
-            raise InvalidInputError(
-                f"the squares of rewards up to {np.abs(rewards).max():g} are too "
-                "large for a float; rescale the rewards"
-            )
         ends = np.bincount(cells[following == END], minlength=n_cells)
         starts = np.bincount(trajectory.first_observations, minlength=sizes[0])
         return cls.from_cells(*sizes, visits, counted, sums, squares, ends, starts)

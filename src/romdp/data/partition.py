@@ -18,7 +18,15 @@ from scipy.sparse.csgraph import connected_components
 from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, TooLargeError
 from romdp.core.text import listed
-from romdp.core.validation import freeze, real_array, refuse, whole_array, whole_number
+from romdp.core.validation import (
+    check,
+    check_memory,
+    freeze,
+    how_many,
+    real_array,
+    refuse,
+    whole_array,
+)
 
 _Table: TypeAlias = "scipy.sparse.csr_array[np.int64, tuple[int, int]]"
 
@@ -67,17 +75,17 @@ class Partition:
     @classmethod
     def singletons(cls, n_observations: int) -> "Partition":
         """Put every observation in a group of its own."""
-        return cls(np.arange(whole_number(n_observations, "n_observations", 1)))
+        return cls(np.arange(_checked_size(n_observations)))
 
     @classmethod
     def trivial(cls, n_observations: int) -> "Partition":
         """Put all observations in one group."""
-        return cls(np.zeros(whole_number(n_observations, "n_observations", 1), np.int64))
+        return cls(np.zeros(_checked_size(n_observations), np.int64))
 
     @classmethod
     def unseen(cls, n_observations: int) -> "Partition":
         """Put no observation in any group."""
-        return cls(np.full(whole_number(n_observations, "n_observations", 1), -1))
+        return cls(np.full(_checked_size(n_observations), -1))
 
     @property
     def n_observations(self) -> int:
@@ -157,7 +165,7 @@ class Partition:
         >>> Partition([0, 0, 1, 2]).compose(Partition([0, 1, 0])).labels
         array([0, 0, 1, 0])
         """
-        _check_kind(groups)
+        check(groups, "groups", Partition)
         if groups.n_observations != self.n_clusters:
             raise InvalidInputError(
                 f"groups places {groups.n_observations} items, but this partition has "
@@ -270,7 +278,7 @@ class Partition:
 
     def _comparable(self, other: "Partition") -> "Partition":
         """Check that the other one groups the same observations, and return it."""
-        _check_kind(other)
+        check(other, "other", Partition)
         if other.n_observations != self.n_observations:
             raise InvalidInputError(
                 f"the other partition has {other.n_observations} observations, this one "
@@ -279,11 +287,9 @@ class Partition:
         return other
 
 
-def _check_kind(value: object) -> None:
-    if not isinstance(value, Partition):
-        raise InvalidInputError(
-            f"a {type(value).__name__} is no Partition; wrap labels as romdp.Partition(labels)"
-        )
+def _checked_size(n_observations: int) -> int:
+    check_memory("labels (n_observations)", how_many(n_observations, "n_observations"), copies=8)
+    return int(n_observations)
 
 
 def _renumber(labels: Ints) -> tuple[Ints, int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from romdp.core.arrays import Bools, Ints
 from romdp.core.formats import Format, index, optional, real, whole
-from romdp.core.validation import LARGEST_REWARD, freeze
+from romdp.core.validation import LARGEST_REWARD, check_memory, freeze
 from romdp.data.counts import LARGEST, PER_PAIR, Counts
 from romdp.data.partition import Partition
 from romdp.data.tally import Tally, count_step, count_triple, owner_of
@@ -132,6 +132,7 @@ class Recorder:
     """
 
     def __init__(self, n_observations: int, n_actions: int) -> None:
+        check_memory("counts (n_observations x n_actions)", n_observations, n_actions, copies=6)
         self.n_observations = n_observations
         self.n_actions = n_actions
         self.n_owners = n_observations

@@ -15,8 +15,10 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.storage import read_arrays, reading, write_arrays
 from romdp.core.validation import (
     LARGEST_REWARD,
+    check,
     freeze,
     real_array,
+    rectangular,
     whole_array,
     whole_number,
 )
@@ -119,7 +121,7 @@ class Trajectory:
             final = whole_array(final_observations, name, (len(lasted),), -1, last_observation)
         ended = np.zeros(len(lasted), np.bool_)
         if terminated is not None:
-            ended = np.array(terminated)
+            ended = rectangular(terminated, "terminated")
             if ended.shape != lasted.shape or ended.dtype != np.bool_:
                 raise InvalidInputError(
                     f"terminated has shape {ended.shape} and {ended.dtype} entries; pass True or "
@@ -276,7 +278,10 @@ class Trajectory:
         >>> Trajectory.concatenate([Trajectory([0, 1], [0, 0]), Trajectory([2], [1])])
         Trajectory(3 steps, 2 episodes, 3 observations, 2 actions, no rewards)
         """
+        check(trajectories, "trajectories", list, tuple)
         parts = list(trajectories)
+        for i, part in enumerate(parts):
+            check(part, f"trajectories[{i}]", Trajectory)
         if not parts:
             raise InvalidInputError("there is nothing to concatenate; pass at least one trajectory")
         rewards = [part.rewards for part in parts if part.rewards is not None]

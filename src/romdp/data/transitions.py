@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from romdp.core.arrays import Bools, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError, TooLargeError
-from romdp.core.validation import entry
+from romdp.core.validation import check, entry
 from romdp.data.partition import Partition
 from romdp.data.tally import DENSE_LIMIT
 
@@ -316,10 +316,7 @@ def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Spa
 
 def check_groups(partition: Partition, n_observations: int) -> None:
     """Check that a partition groups what was counted, and some of it at all."""
-    if not isinstance(partition, Partition):
-        raise InvalidInputError(
-            f"a {type(partition).__name__} is no grouping; wrap labels as romdp.Partition(labels)"
-        )
+    check(partition, "partition", Partition)
     if partition.n_observations != n_observations:
         raise InvalidInputError(
             f"the partition has {partition.n_observations} observations, what was counted has "

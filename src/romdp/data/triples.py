@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import freeze, whole_array, whole_number
+from romdp.core.validation import freeze, rectangular, takes, whole_array, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
 from romdp.data.transitions import check_groups
@@ -72,7 +72,9 @@ class Triples:
         given = dict(zip(_COLUMNS, (previous, middle, action, next, count), strict=True))
         highest = dict.fromkeys(_COLUMNS, n_observations - 1)
         highest |= {"action": n_actions - 1, "count": _LARGEST}
-        shape = (int(np.size(previous)),)  # an exact length, for there may be no triple at all
+        shape = (
+            rectangular(previous, "previous").size,
+        )  # an exact length, for there may be no triple at all
         columns = [whole_array(given[name], name, shape, 0, highest[name]) for name in _COLUMNS]
         self._set(_merge_equal(columns, n_observations, n_actions), n_observations, n_actions)
 
@@ -85,6 +87,7 @@ class Triples:
         return self
 
     @classmethod
+    @takes(trajectory=Trajectory)
     def from_trajectory(cls, trajectory: Trajectory) -> "Triples":
         """Count the triples of a trajectory, none of which crosses the end of an episode."""
         columns = list(trajectory.triples())

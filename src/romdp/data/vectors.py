@@ -46,12 +46,12 @@ def vector_array(values: Any, name: str = "vectors") -> NDArray[Any]:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths, or no lists at all
         array = _vector_rows(list(values), name)
-    if array.dtype == object:
+    if array.dtype == object and array.ndim:
         rows = array.ravel().tolist() if array.ndim == 1 else array.tolist()
         array = _vector_rows(rows, name)
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" and array.ndim:
         raise InvalidInputError(f"{name} holds {array.dtype} entries; vectors are made of numbers")
     if array.ndim < 2:
         raise InvalidInputError(

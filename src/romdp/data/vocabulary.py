@@ -9,7 +9,7 @@ import numpy as np
 
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.storage import read_json, write_json
-from romdp.core.validation import whole_number
+from romdp.core.validation import check, flag, whole_number
 
 _KIND, _VERSION = "romdp vocabulary", 1
 
@@ -45,6 +45,7 @@ class Vocabulary:
         self.capacity = None if capacity is None else whole_number(capacity, "capacity", 1)
         self._numbers: dict[Hashable, int] = {}
         self._names: list[Any] = []
+        check(names, "names", "__iter__")
         for name in names:
             self.encode(name)
 
@@ -79,6 +80,7 @@ class Vocabulary:
         grow
             What to do with a new one: True gives it the next number, False returns -1.
         """
+        flag(grow, "grow")
         try:
             return self._numbers[observation]
         except (KeyError, TypeError):  # new, or a kind that cannot be a key as it is
@@ -115,10 +117,10 @@ class Vocabulary:
             if not isinstance(names, tuple):
                 raise ValueError("names is no list")
             vocabulary = cls(content["capacity"], names)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInputError(f"this is no vocabulary ({error})") from error
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"content is no vocabulary ({error})") from error
         if len(vocabulary) != len(names):
-            raise InvalidInputError("a name occurs twice")
+            raise InvalidInputError("content has a name twice")
         return vocabulary
 
     @classmethod
@@ -170,8 +172,8 @@ def _key(observation: Any) -> Hashable:
         hash(observation)
     except TypeError:
         raise InvalidInputError(
-            f"a {type(observation).__name__} is not hashable: turn {_short(observation)} into a "
-            "string, a number or a tuple"
+            f"an observation is a {type(observation).__name__}, which is not hashable: turn "
+            f"{_short(observation)} into a string, a number or a tuple"
         ) from None
     key: Hashable = observation
     return key

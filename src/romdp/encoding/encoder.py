@@ -13,7 +13,8 @@ from romdp.core.errors import InvalidInputError, MisuseError, UnknownNameError
 from romdp.core.formats import Format, fact, part
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import PathLike, read_arrays, reading
-from romdp.core.validation import whole_number
+from romdp.core.text import one_line
+from romdp.core.validation import shown, whole_number
 from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import column_names, vector_array
 from romdp.encoding.choosing import learn_encoding
@@ -34,7 +35,7 @@ def checked(estimator: Any, given: Any, **rules: Any) -> Any:
     try:
         return validate_data(estimator, given, **rules)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(str(error)) from error
+        raise InvalidInputError(f"X: {one_line(error, 400)}") from error
 
 
 ENCODER = Format(
@@ -174,7 +175,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _chosen_views(self) -> tuple[str, ...]:
         if not isinstance(self.views, Iterable):
-            raise InvalidInputError(f"views is {self.views!r}; choose from {', '.join(VIEWS)}")
+            raise InvalidInputError(f"views is {shown(self.views)}; choose from {', '.join(VIEWS)}")
         views = (self.views,) if isinstance(self.views, str) else tuple(self.views)
         for view in views:
             if view not in VIEWS:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.formats import Format, index, real, whole
-from romdp.core.validation import freeze, whole_number
+from romdp.core.validation import freeze, shown, whole_number
 from romdp.data.trajectory import END, Trajectory
 
 Floats = NDArray[np.float64]
@@ -47,7 +47,7 @@ def check_memory(memory: int | str) -> int | None:
     if isinstance(memory, str):
         if memory != "auto":
             raise InvalidInputError(
-                f'memory is {memory!r}; pass a whole number from 0 on, or "auto"'
+                f'memory is {shown(memory)}; pass a whole number from 0 on, or "auto"'
             )
         return None
     return whole_number(memory, "memory", 0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, optional, part, real, whole
+from romdp.core.validation import check_memory
 from romdp.data.trajectory import UNKNOWN
 from romdp.encoding.codebook import Codebook
 from romdp.encoding.decoder import StateDecoder
@@ -68,6 +69,9 @@ class VectorCodes(ObservationEncoder):
             raise InvalidInputError(f"the observation space {space} cannot be flattened to numbers")
         self.space = space
         self.n_features = int(np.prod(flat.shape))
+        if self.n_features == 0:
+            raise InvalidInputError(f"there are no numbers in the observation space {space}")
+        check_memory("observations of the space", 2, self.n_features)
         whole = np.issubdtype(flat.dtype, np.integer)
         self.dtype = np.dtype(flat.dtype if whole else np.float32)
         self.names: dict[bytes, int] | None = {}
@@ -87,6 +91,8 @@ class VectorCodes(ObservationEncoder):
         try:
             batch = given if single else stacked(self.space, given)
             parts = flattened(self.space, batch, 1 if single else length(self.space, batch))
+            if parts.dtype.kind not in "biuf":
+                raise ValueError(f"it holds {parts.dtype} entries")
             with np.errstate(all="ignore"):  # what does not fit is refused below
                 rows = parts.astype(dtype)
             if dtype.kind != "f" and not np.array_equal(rows, parts):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import choice, real_number, whole_number
+from romdp.core.validation import LARGEST_REWARD, choice, level, real_number, shown, whole_number
 
 KINDS = ("average", "discounted", "episodic")
 
@@ -51,12 +51,12 @@ class Objective:
     zero_reward: float = 0.0
 
     def __post_init__(self) -> None:
-        choice(self.kind, "objective", KINDS)
+        choice(self.kind, "kind", KINDS)
         if self.discount is not None:
-            real_number(self.discount, "discount", 0, 1, open_low=True, open_high=True)
+            level(self.discount, "discount")
         if self.horizon is not None:
             whole_number(self.horizon, "horizon", 1)
-        real_number(self.zero_reward, "zero_reward")
+        real_number(self.zero_reward, "zero_reward", -LARGEST_REWARD, LARGEST_REWARD)
         if self.kind == "discounted" and self.discount is None:
             raise InvalidInputError("a discounted objective needs a discount, such as 0.99")
         if self.kind != "episodic" and self.horizon is not None:
@@ -80,13 +80,11 @@ class Objective:
             try:
                 value = float(value)
             except ValueError:
-                raise InvalidInputError(f"objective is {value!r}; {_HOW}") from None
+                raise InvalidInputError(f"objective is {shown(value)}; {_HOW}") from None
         try:
-            return cls(
-                "discounted", real_number(value, "objective", 0, 1, open_low=True, open_high=True)
-            )
+            return cls("discounted", level(value, "objective"))
         except InvalidInputError:
-            raise InvalidInputError(f"objective is {value!r}; {_HOW}") from None
+            raise InvalidInputError(f"objective is {shown(value)}; {_HOW}") from None
 
     @property
     def is_average(self) -> bool:

@@ -13,11 +13,13 @@ from romdp.core.formats import Format, fact, index, real
 from romdp.core.validation import (
     SUM_TOLERANCE,
     Frozen,
+    check,
     divisors,
     first_index,
     freeze,
     laws,
     real_array,
+    takes,
     whole_array,
 )
 from romdp.exact.assumptions import Assumptions, find_assumptions
@@ -154,6 +156,7 @@ class ROMDP(Frozen):
         return world
 
     @classmethod
+    @takes(mdp=MDP)
     def from_mdp(cls, mdp: MDP) -> Self:
         """Make the ROMDP whose observations are the states of an MDP."""
         return cls.from_labels(
@@ -254,8 +257,5 @@ class ROMDP(Frozen):
 
 def as_romdp(world: object) -> ROMDP:
     """Return a ROMDP as it is and an MDP as the ROMDP whose observations are its states."""
-    if isinstance(world, ROMDP):
-        return world
-    if isinstance(world, MDP):
-        return ROMDP.from_mdp(world)
-    raise InvalidInputError(f"world is a {type(world).__name__}; pass a ROMDP or an MDP")
+    check(world, "world", ROMDP, MDP)
+    return ROMDP.from_mdp(world) if isinstance(world, MDP) else world  # type: ignore[return-value]

@@ -14,7 +14,7 @@ from romdp.agents.recipes import LCPSRL, LCUCRL, PSRL, SLUCRL, UCRL2, UCRL3, Ora
 from romdp.clustering.spectral import Spectral
 from romdp.core.errors import InvalidInputError
 from romdp.core.lazy import find_modules_here
-from romdp.core.validation import choice, real_number
+from romdp.core.validation import check, choice, real_number, shown
 from romdp.exact.mdp import MDP
 from romdp.exact.objectives import parse_optional
 from romdp.exact.romdp import ROMDP, as_romdp
@@ -75,7 +75,7 @@ class Settings:
         real_number(self.delta, "delta", 0.0, 1.0, open_low=True, open_high=True)
         if not isinstance(self.unknown_states, bool):
             raise InvalidInputError(
-                f"unknown_states is {self.unknown_states!r}; pass true or false"
+                f"unknown_states is {shown(self.unknown_states)}; pass true or false"
             )
         if self.factor is not None:
             real_number(self.factor, "factor", 0.0, open_low=True)
@@ -244,6 +244,9 @@ def make_agent(
     >>> make_agent("sl-ucrl-matrix", world, Settings(scale=0.1)).name
     'sl-ucrl-matrix'
     """
+    check(name, "name", str)
+    check(settings, "settings", None, Settings)
+    check(own, "own", None, Own)
     chosen = settings or Settings()
     if own is not None:
         if own.agent is None:

@@ -33,7 +33,7 @@ from romdp.core.storage import (
     write_json,
 )
 from romdp.core.text import shortened
-from romdp.core.validation import choice
+from romdp.core.validation import as_path, choice, takes
 from romdp.experiments.specification import Experiment, RunSpec
 from romdp.experiments.store import FILE, TABLES, Contents, Store
 from romdp.experiments.worlds import FileWorld, kept_file
@@ -69,9 +69,10 @@ class RunDirectory:
     romdp: str
 
     @classmethod
+    @takes(experiment=Experiment)
     def create(cls, path: str | os.PathLike[str], experiment: Experiment) -> "RunDirectory":
         """Begin a directory; one that holds anything is refused and left as it is."""
-        target = Path(path)
+        target = as_path(path)
         experiment.check_reward_ranges()
         _check_free(target, experiment)
         content = experiment.to_dict()
@@ -84,6 +85,7 @@ class RunDirectory:
         return directory
 
     @classmethod
+    @takes(experiment=Experiment)
     def begin(cls, path: str | os.PathLike[str], experiment: Experiment) -> "RunDirectory":
         """Create a directory, or open the one in which this very experiment was begun.
 
@@ -95,7 +97,7 @@ class RunDirectory:
         InvalidInputError
             If the directory holds anything else, which is left as it is.
         """
-        if (Path(path) / _EXPERIMENT).is_file():
+        if (as_path(path) / _EXPERIMENT).is_file():
             directory = cls.open(path)
             if directory.experiment == experiment:
                 return replace(directory, experiment=experiment)  # with its own agents
@@ -110,7 +112,7 @@ class RunDirectory:
         StorageError
             If it is no run directory, if it is damaged, or if its experiment was edited.
         """
-        target = Path(path)
+        target = as_path(path)
         if not (target / _EXPERIMENT).is_file():
             raise StorageError(
                 f"{target} is no run directory: it has no {_EXPERIMENT}; "

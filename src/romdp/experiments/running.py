@@ -17,6 +17,7 @@ from romdp.core.arrays import Ints
 from romdp.core.compiled import on_compilation
 from romdp.core.errors import MisuseError, StorageError, StructureError, WriteError
 from romdp.core.text import SECONDS, in_notebook, plain
+from romdp.core.validation import takes
 from romdp.data.partition import Partition
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.agents import BASELINE_NAMES, Own, Settings, make_agent
@@ -190,6 +191,7 @@ def _play(task: Task, world: Any, tell: Callable[[Progress], None]) -> tuple[Run
     return playing.run, resumed
 
 
+@takes(directory=RunDirectory, executor=(None, "run"), watcher=(None, "watching"))
 def run_experiment(
     directory: RunDirectory,
     executor: Executor | None = None,

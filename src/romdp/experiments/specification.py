@@ -14,7 +14,7 @@ from romdp.agents.agent import Agent
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.storage import OLD
-from romdp.core.validation import choice, whole_number
+from romdp.core.validation import check, check_fields, choice, whole_number
 from romdp.exact.objectives import parse_optional
 from romdp.experiments.agents import (
     BASELINE_NAMES,
@@ -132,6 +132,9 @@ class Experiment:
             for spec in _some(self.worlds, "worlds")
         )
         given = _some(self.agents, "agents")
+        for number, agent in enumerate(given):
+            check(agent, f"agents[{number}]", str, Agent)
+        check_fields(self, own=Mapping, settings=Settings)
         agents = {agent.name: Own.of(agent) for agent in given if isinstance(agent, Agent)}
         checked: dict[str, Any] = {
             "worlds": worlds,
@@ -214,7 +217,8 @@ class Experiment:
 
     def world(self, label: str) -> WorldSpec:
         """Return the world that tables call by this label."""
-        return next(spec for spec in self.worlds if spec.label == label)
+        known = {spec.label: spec for spec in self.worlds}
+        return known[choice(label, "label", known)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``experiment.json`` holds."""
@@ -244,7 +248,7 @@ class Experiment:
             The run directory, where it keeps copies of world files.
         """
         if not isinstance(content, Mapping):
-            raise InvalidInputError("an experiment is a table of entries such as steps = 1e6")
+            raise InvalidInputError("an experiment is a table with content such as steps = 1e6")
         if content.get("kind", _KIND) != _KIND:
             raise StorageError(f"this holds a {content['kind']}, not a {_KIND}")
         if content.get("version", _VERSION) != _VERSION:

@@ -11,6 +11,7 @@ import numpy as np
 from romdp.core.arrays import Floats, Ints
 from romdp.core.randomness import generator
 from romdp.core.text import columns, interval, number, plain
+from romdp.core.validation import takes
 from romdp.exact.romdp import as_romdp
 from romdp.experiments.directory import RunDirectory
 from romdp.experiments.specification import Experiment
@@ -35,6 +36,7 @@ _MEANING = {
 }
 
 
+@takes(directory=RunDirectory)
 def summarise(directory: RunDirectory) -> dict[str, Any]:
     """Return the final figures of all finished runs, as plain data for ``summary.json``.
 

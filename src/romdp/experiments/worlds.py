@@ -10,7 +10,7 @@ from typing import Any
 
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.text import plain
-from romdp.core.validation import choice
+from romdp.core.validation import choice, shown
 from romdp.encoding.observations import actions_for, encoder_for
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
@@ -248,5 +248,5 @@ def kept_file(sha256: str) -> str:
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInputError(f"{name} is {value!r}; pass text")
+        raise InvalidInputError(f"{name} is {shown(value)}; pass text")
     return value

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError
 from romdp.core.storage import check_output, write_atomic
 from romdp.core.text import count, one_line
+from romdp.core.validation import as_path, check, flag, function, how_many
 from romdp.logs.matching import Matcher
 from romdp.logs.model.files import names_column
 from romdp.logs.model.latent import LatentModel
@@ -28,6 +28,8 @@ OUTPUTS = (".parquet", ".csv", ".arrow")
 """The names of files that can be written end in one of these."""
 
 _EXAMPLES = 5  # observations without a hidden state that are kept to be shown
+_FORMULA = r"^[=+\-@\t\r]"  # what spreadsheets calculate when they open a CSV file
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LONGEST = 40  # characters of each
 
 
@@ -78,6 +80,7 @@ def apply_model(
     observation: str | None = None,
     *,
     batch_rows: int = BATCH_ROWS,
+    safe_cells: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> Applied:
     """Write a table with the columns `ADDED` beside its own; return its number of rows.
@@ -100,15 +103,23 @@ def apply_model(
         ``"x,y,z"``; by default called as in the log that was learned from.
     batch_rows
         Rows to look at together.
+    safe_cells
+        Whether a text that a spreadsheet would take for a formula, since it begins with ``=``,
+        ``+``, ``-`` or ``@`` and is no number, gets a ``'`` before it where a CSV file is written.
     progress
         Called with the number of rows of every batch that was written.
     """
+    check(model, "model", LatentModel)
+    check(observation, "observation", str, list, tuple, None)
+    check(progress, "progress", None, function)
+    flag(safe_cells, "safe_cells")
+    batch_rows = how_many(batch_rows, "batch_rows")
     column = observation or model.columns.get("observation")
     if column is None:
         raise InvalidInputError("observation is missing: name the column that holds what was seen")
-    target = Path(out)
+    target = as_path(out, "out")
     if target.suffix not in OUTPUTS:
-        raise InvalidInputError(f"cannot write {target}: it must end in {', '.join(OUTPUTS)}")
+        raise InvalidInputError(f"out is {str(target)!r}; it must end in {', '.join(OUTPUTS)}")
     real = check_output(target)
     pieces = open_source(data)
     for piece in pieces:
@@ -119,6 +130,8 @@ def apply_model(
     there = _checked(model, pieces, columns)
     unplaced = _Unplaced()
     batches = _answers(model, pieces, columns, there, batch_rows, unplaced)
+    if safe_cells and target.suffix == ".csv":
+        batches = map(_without_formulas, batches)
     n_rows = 0
 
     def write(file: IO[bytes]) -> None:
@@ -316,6 +329,24 @@ def _extended(
         strict=True,
     ):
         batch = batch.append_column(name, values)
+    return batch
+
+
+def _without_formulas(batch: Any) -> Any:
+    """Put a quote before the texts of a batch that a spreadsheet would take for formulas."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for at, field in enumerate(batch.schema):
+        column = batch.column(at)
+        if pa.types.is_dictionary(field.type):
+            column = column.dictionary_decode()
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            number = pc.match_substring_regex(column, _NUMBER)
+            formula = pc.and_not(pc.match_substring_regex(column, _FORMULA), number)
+            quoted = pc.binary_join_element_wise("'", column, "")
+            column = pc.if_else(formula, quoted, column)
+            batch = batch.set_column(at, field.name, column)
     return batch
 
 

@@ -24,6 +24,7 @@ from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import columns as in_columns
 from romdp.core.text import one_line
+from romdp.core.validation import check, flag, rectangular
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
@@ -192,6 +193,9 @@ def evaluate(
     (['direct', 'weighted importance sampling'], 8)
     """
     aim = None if objective is None else read_objective(objective)
+    for name, column in (("action", action), ("reward", reward)):
+        check(column, name, str)
+    flag(sort, "sort")
     pieces = open_source(data)
     observation = split_name(observation, pieces)
     names = Columns(observation, action, reward, episode, order, terminated, propensity)
@@ -369,7 +373,7 @@ def _policy_table(policy: Any, log: LogRows, logger: Floats) -> Floats:
     elif isinstance(policy, Mapping):
         ask = policy.get
     else:
-        array = np.asarray(policy)
+        array = rectangular(policy, "policy")
         _check_array(array, names, actions)
         numbers = np.array(names, np.int64)
         if array.ndim == 2:

@@ -17,7 +17,7 @@ from romdp.clustering.likelihood import Likelihood
 from romdp.clustering.offline import METHODS, refuse_unrepeated
 from romdp.core.errors import InvalidInputError, UnknownNameError
 from romdp.core.randomness import Seed, generator, seed_sequence, stream
-from romdp.core.validation import real_number, whole_number
+from romdp.core.validation import check, flag, function, real_number, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
@@ -216,7 +216,13 @@ def fit(
     if is_minari(data):
         data = read_minari(data)
     named = (action, reward, episode, order, terminated, propensity)
-    if counts:
+    for name, called in (("progress", progress), ("stage", stage)):
+        check(called, name, None, function)
+    check(method, "method", str, "regroup")
+    check(client, "client", None, "submit")
+    check(ends, "ends", None, str)
+    flag(sort, "sort")
+    if flag(counts, "counts"):
         if any(name is not None for name in (observation, *named)):
             raise InvalidInputError(
                 "a table of counts has columns of fixed names; leave observation, action, reward, "

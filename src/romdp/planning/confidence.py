@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import choice, real_number, whole_number
+from romdp.core.validation import choice, how_many, level, real_number, takes, whole_number
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
@@ -112,6 +112,7 @@ class Hoeffding:
         choice(self.constants, "constants", ("paper", "jaksch"))
         choice(self.reward_states, "reward_states", ("groups", "observations"))
 
+    @takes(counts=Counts, t=how_many, delta=level)
     def widths(
         self, counts: Counts, t: int, delta: float, *, n_observations: int | None = None
     ) -> Widths:
@@ -121,6 +122,7 @@ class Hoeffding:
             _shrunk(for_rewards, counts.visits), _shrunk(for_transitions, _departures(counts))
         )
 
+    @takes(counts=Counts, t=how_many, delta=level, objective=Objective)
     def plan(
         self,
         counts: Counts,
@@ -153,7 +155,6 @@ class Hoeffding:
         objective: Objective = AVERAGE,
     ) -> tuple[float, float]:
         """Return the widths of a pair that was visited once."""
-        t, delta = checked(t, delta)
         n_states, n_actions = counts.visits.shape
         reward_states = n_states
         if self.reward_states == "observations":
@@ -210,6 +211,7 @@ class Bernstein:
     def __post_init__(self) -> None:
         real_number(self.scale, "scale", 0.0)
 
+    @takes(counts=Counts, t=how_many, delta=level)
     def widths(
         self, counts: Counts, t: int, delta: float, *, n_observations: int | None = None
     ) -> IntervalWidths:
@@ -217,12 +219,12 @@ class Bernstein:
 
         They depend neither on ``t`` nor on ``n_observations``.
         """
-        _, delta = checked(t, delta)
         return IntervalWidths(
             self._reward_widths(counts, delta),
             *self._slopes_and_offsets(_departures(counts), delta),
         )
 
+    @takes(counts=Counts, t=how_many, delta=level, objective=Objective)
     def plan(
         self,
         counts: Counts,
@@ -234,7 +236,6 @@ class Bernstein:
         objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
-        t, delta = checked(t, delta)
         arrivals = by_arrival(outcomes(counts, objective), objective=objective)
         slopes, offsets = self._slopes_and_offsets(arrivals.totals, delta)
         rewards = _optimistic(counts, self._reward_widths(counts, delta))
@@ -255,14 +256,6 @@ class Bernstein:
         n = np.maximum(1.0, samples)
         share = np.log(6.0 * n.size * n / delta) / n
         return 2.0 * self.scale * np.sqrt(share), 6.0 * self.scale * share
-
-
-def checked(t: int, delta: float) -> tuple[int, float]:
-    """Return the step and the chance of failure, or say which of them is wrong."""
-    return (
-        whole_number(t, "t", 1),
-        real_number(delta, "delta", 0.0, 1.0, open_low=True, open_high=True),
-    )
 
 
 @kernel

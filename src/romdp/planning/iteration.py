@@ -22,7 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import entry, first_index, real_array, real_number, whole_number
+from romdp.core.validation import (
+    LARGEST_REWARD,
+    entry,
+    first_index,
+    real_array,
+    real_number,
+    whole_number,
+)
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Arrivals, Floats, Iteration, Plan, new_iteration
@@ -275,7 +282,7 @@ def _task(
         precision = real_number(precision, "precision", 0.0, open_low=True)
     if max_sweeps != MAX_SWEEPS:
         max_sweeps = whole_number(max_sweeps, "max_sweeps", 1)
-    rewards = _of_pairs(rewards, "rewards", shape)
+    rewards = _of_pairs(rewards, "rewards", shape, -LARGEST_REWARD, LARGEST_REWARD)
     return new_iteration(rewards, values, precision, max_sweeps, objective)
 
 

@@ -95,6 +95,8 @@ def _draw_rows(
                 laws[row, column] = weight
                 total += weight
                 visits += count
+        if visits > 0.0 and total == 0.0:
+            laws[row, _corner(counts[row], rng)] = total = 1.0
         from_prior = rng.beta(prior[row], visits) if visits > 0.0 else 1.0
         if visits > 0.0:
             for column in range(n_states):
@@ -130,6 +132,8 @@ def _draw(
             columns[end + i - first] = indices[i]
             chances[end + i - first] = rng.standard_gamma(count)
             total += chances[end + i - first]
+        if visits > 0.0 and total == 0.0:
+            chances[end + _corner(counts[first:last], rng)] = total = 1.0
         from_prior = rng.beta(prior[row], visits) if visits > 0.0 else 1.0
         for i in range(end, end + last - first):
             chances[i] *= (1.0 - from_prior) / total
@@ -138,6 +142,20 @@ def _draw(
         end = _break_stick(columns, chances, end, from_prior, share, n_states, rng)
         new_indptr[row + 1] = end
     return new_indptr, columns[:end].copy(), chances[:end].copy()
+
+
+@kernel
+def _corner(counts: NDArray[np.float64], rng: np.random.Generator) -> int:
+    """Draw the place that has all of a law whose weights are too small for a float."""
+    mark = rng.random() * counts.sum()
+    last = 0
+    for i in range(counts.size):
+        if counts[i] > 0.0:
+            last = i
+            mark -= counts[i]
+            if mark < 0.0:
+                break
+    return last
 
 
 @kernel

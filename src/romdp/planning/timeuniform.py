@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.compiled import kernel
+from romdp.core.validation import how_many, level, takes
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
 from romdp.planning.bounds import chance_radii, ends, highest_mean
-from romdp.planning.confidence import checked
 from romdp.planning.iteration import by_arrival, outcomes, precision_at, support_value_iteration
 
 
@@ -79,11 +79,12 @@ class TimeUniform:
     True
     """
 
+    @takes(counts=Counts, t=how_many, delta=level)
     def intervals(
         self, counts: Counts, t: int, delta: float, *, n_observations: int | None = None
     ) -> Intervals:
         """Return all intervals; they depend neither on ``t`` nor on ``n_observations``."""
-        doubt = doubt_per_pair(counts, t, delta)
+        doubt = doubt_per_pair(counts, delta)
         n_states, n_actions = counts.visits.shape
         matrix: Any = counts.transitions
         moves = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
@@ -95,6 +96,7 @@ class TimeUniform:
         lowest = 1.0 - highest_rewards(n, n - sums, n - 2.0 * sums + squares, doubt)
         return Intervals(lowest, highest, lows, highs)
 
+    @takes(counts=Counts, t=how_many, delta=level, objective=Objective)
     def plan(
         self,
         counts: Counts,
@@ -106,7 +108,7 @@ class TimeUniform:
         objective: Objective = AVERAGE,
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``."""
-        doubt = doubt_per_pair(counts, t, delta)
+        doubt = doubt_per_pair(counts, delta)
         sums, squares = counts.reward_sums, counts.reward_squares
         rewards = highest_rewards(counts.visits, sums, squares, doubt)
         arrivals = by_arrival(outcomes(counts, objective), objective=objective)
@@ -116,9 +118,8 @@ class TimeUniform:
         )
 
 
-def doubt_per_pair(counts: Counts, t: int, delta: float) -> float:
+def doubt_per_pair(counts: Counts, delta: float) -> float:
     """Return log(1 / d), where d is the chance that any bound on one pair may fail."""
-    _, delta = checked(t, delta)
     n_states, n_actions = counts.visits.shape
     return log(n_states * n_actions / delta)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import StorageError, WriteError
 from romdp.core.storage import locked, read_arrays, write_arrays
-from romdp.core.validation import real_number
+from romdp.core.validation import as_path, real_number
 
 _KIND, _VERSION = "checkpoint of a run", 2
 
@@ -35,7 +35,7 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str] | None, seconds: float, identity: Mapping[str, str]
     ) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else as_path(path, "checkpoint")
         self._seconds = real_number(seconds, "checkpoint_seconds", 0)
         self._identity = dict(identity)
         self._saved_at = time.monotonic()

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romdp.agents.agent import Agent, AgentState, require_agent
+from romdp.agents.agent import Agent, AgentState
 from romdp.agents.planners import Planner
 from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.core.arrays import Floats
 from romdp.core.errors import ROMDPError
 from romdp.core.formats import fingerprint
 from romdp.core.randomness import stream
-from romdp.core.validation import whole_number
+from romdp.core.validation import check, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
@@ -423,15 +423,15 @@ def check_agent(
     >>> import romdp
     >>> check_agent(romdp.PSRL(), steps=50)
     """
-    require_agent(agent)
+    check(agent, "agent", "start")
     length = whole_number(steps, "steps", 20)
     start = whole_number(seed, "seed", 0)
     worlds = _small_worlds() if world is None else {"the given world": as_romdp(world)}
     for place, romdp in worlds.items():
         case = Case(agent, romdp, place, length, start)
         with case.refusing_errors(), case.leaving_no_trace():
-            for check in RULES:
-                check(case)
+            for rule in RULES:
+                rule(case)
 
 
 def _small_worlds() -> dict[str, ROMDP]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, real
-from romdp.core.validation import LARGEST_REWARD, real_number
+from romdp.core.validation import LARGEST_REWARD, real_number, shown
 
 if TYPE_CHECKING:
     from romdp.agents.agent import AgentState
@@ -249,10 +249,10 @@ def checked_range(reward_range: tuple[float, float] | None) -> tuple[float, floa
         low, high = reward_range
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"reward_range is {reward_range!r}; pass two numbers (low, high)"
+            f"reward_range is {shown(reward_range)}; pass two numbers (low, high)"
         ) from None
-    low = real_number(low, "reward_range[0]")
-    return low, real_number(high, "reward_range[1]", low, open_low=True)
+    low = real_number(low, "reward_range[0]", -LARGEST_REWARD, LARGEST_REWARD)
+    return low, real_number(high, "reward_range[1]", low, LARGEST_REWARD, open_low=True)
 
 
 def zero_reward(reward_range: Range) -> float:
@@ -272,7 +272,7 @@ def unit_reward(reward: Any, reward_range: Range, step: int) -> float:
     unit = (number - low) / (high - low)
     if not -1e-9 <= unit <= 1.0 + 1e-9:
         raise InvalidInputError(
-            f"reward {reward} of step {step + 1} lies outside [{low:g}, {high:g}]; pass "
+            f"reward {number:g} of step {step + 1} lies outside [{low:g}, {high:g}]; pass "
             "reward_range=(low, high) with the smallest and largest reward that can occur"
         )
     return min(max(unit, 0.0), 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.randomness import Seed
-from romdp.core.validation import whole_number
+from romdp.core.validation import shown, whole_number
 from romdp.playing.places import first_seed
 
 _MOST_STEPS = 1_000_000  # of an episode: a minute of a quick environment
@@ -50,11 +50,11 @@ def evaluate_policy(policy: Any, env: Any, episodes: int = 100, seed: Seed = 0) 
     """
     count = whole_number(episodes, "episodes", 1)
     if not isinstance(env, gymnasium.Env):
-        raise InvalidInputError(f"env is a {type(env).__name__}; pass a Gymnasium environment")
+        raise InvalidInputError(f"env is {shown(env)}; pass a Gymnasium environment")
     ask = _question(policy)
     returns, begins = np.zeros(count), first_seed(seed)
     for episode in range(count):
-        shown, _ = env.reset(seed=None if episode else begins)
+        seen, _ = env.reset(seed=None if episode else begins)
         state, over, steps = None, False, 0
         while not over:
             if steps == _MOST_STEPS:
@@ -62,10 +62,10 @@ def evaluate_policy(policy: Any, env: Any, episodes: int = 100, seed: Seed = 0) 
                     f"episode {episode + 1} has not ended after {steps:,} steps; wrap the "
                     "environment in gymnasium.wrappers.TimeLimit"
                 )
-            action, state = ask(shown, state, np.array([steps == 0]))
+            action, state = ask(seen, state, np.array([steps == 0]))
             if isinstance(action, np.ndarray):
                 action = action[()]  # stable-baselines3 says a number as an array without axes
-            shown, reward, terminated, truncated, _ = env.step(action)
+            seen, reward, terminated, truncated, _ = env.step(action)
             returns[episode] += float(reward)
             over, steps = bool(terminated or truncated), steps + 1
     error = returns.std(ddof=1) / np.sqrt(count) if count > 1 else np.nan
@@ -83,6 +83,6 @@ def _question(policy: Any) -> Any:
     if callable(policy):
         return lambda shown, state, begins: (policy(shown), None)
     raise InvalidInputError(
-        f"policy is {policy!r}; pass run.policy, an object with predict() as stable-baselines3 has "
-        "it, or a function from an observation to an action"
+        f"policy is {shown(policy)}; pass run.policy, an object with predict() as "
+        "stable-baselines3 has it, or a function from an observation to an action"
     )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from romdp.agents.agent import Agent, AgentLike, AgentState
+from romdp.agents.agent import Agent, AgentLike, AgentState, begin_life
 from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, describe, exact, fingerprint, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
-from romdp.core.validation import flag, whole_number
+from romdp.core.validation import check, flag, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.encoding.memory import check_memory
@@ -160,6 +160,7 @@ class Online:
         reward_range: tuple[float, float] | None = None,
         step_limit: int | None = None,
     ) -> None:
+        check(agent, "agent", "start")
         self._agent = agent
         self._seed = seed_sequence(seed)
         self._actions = actions_for(n_actions)
@@ -171,7 +172,8 @@ class Online:
         self._episodes, self._novelty = Episodes(), Novelty()
         self._paid = (np.inf, -np.inf)  # the smallest and the largest reward
         self._turn = _Turn()
-        self._state: AgentState = agent.start(self._encoder.size, self._actions.size, self._seed)
+        sizes = self._encoder.size, self._actions.size
+        self._state: AgentState = begin_life(agent, *sizes, self._seed)
         self._plain = self._state.agent  # as it is where codes are no states
         self._announce()
 
@@ -395,10 +397,10 @@ class Online:
             over = ended or cut
             self._paid = min(self._paid[0], unit), max(self._paid[1], unit)
             self._episodes.count(float(reward), self._state.step, over, stream)
-            self._novelty.look(self._state, self._encoder)
             if isinstance(self._encoder, RememberingEncoder):
                 place.before = (_NONE, _NONE) if over else (place.code, taken)
             place.action, place.begins = _NONE, over
+            self._novelty.look(self._state, self._encoder)
 
     def reset(self, observation: Any = None, *, stream: str | int | None = None) -> None:
         """Say that the environment was restarted: the next `act` begins an episode.
@@ -459,6 +461,7 @@ class Online:
             Needed only where the saved agent has parts that are not romdp's own, such as a
             clusterer of yours. If given, it must be the agent that was saved.
         """
+        check(agent, "agent", "start", None)
         arrays, facts = read_arrays(path, _KIND, _VERSION)
         with reading(path):
             if agent is None:

@@ -11,11 +11,11 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
-from romdp.agents.agent import AgentLike, AgentState
+from romdp.agents.agent import AgentLike, AgentState, begin_life
 from romdp.core.arrays import Floats
 from romdp.core.errors import InvalidInputError, MisuseError, StructureError
 from romdp.core.randomness import Seed, seed_sequence, stream
-from romdp.core.validation import flag
+from romdp.core.validation import flag, shown
 from romdp.encoding.observations import Numbers
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
@@ -27,6 +27,9 @@ from romdp.worlds.simulator import Simulator
 from romdp.worlds.wrappers import ActionMask
 
 _TRANSPARENT = (ActionMask, OrderEnforcing, PassiveEnvChecker, TimeLimit)  # and `make` adds some
+
+_RESET = "observation", "info"
+_STEP = "observation", "reward", "terminated", "truncated", "info"
 
 
 class StepResult(NamedTuple):
@@ -48,13 +51,13 @@ class Single:
 
     def reset(self, seed: int) -> list[Any]:
         """Start it; returns what it shows."""
-        return [self._env.reset(seed=seed)[0]]
+        return [_parts_of(self._env.reset(seed=seed), _RESET)[0]]
 
     def step(self, actions: list[Any]) -> Iterator[tuple[int, Any]]:
         """Take an action."""
-        shown, reward, terminated, truncated, _ = self._env.step(actions[0])
+        shown, reward, terminated, truncated, _ = _parts_of(self._env.step(actions[0]), _STEP)
         over = flag(terminated, "terminated") | flag(truncated, "truncated")
-        restart = self._env.reset()[0] if over else None
+        restart = _parts_of(self._env.reset(), _RESET)[0] if over else None
         yield 0, StepResult(reward, shown, terminated, truncated, restart)
 
 
@@ -74,7 +77,7 @@ class Several:
 
     def reset(self, seed: int) -> list[Any]:
         """Start all of them; returns what they show."""
-        return self._parts(self._env.reset(seed=seed)[0])
+        return self._parts(_parts_of(self._env.reset(seed=seed), _RESET)[0])
 
     def _parts(self, shown: Any) -> list[Any]:
         return list(iterate(self._env.observation_space, shown))
@@ -83,7 +86,7 @@ class Several:
         """Take an action in each."""
         room: Any = create_empty_array(self.action_space, len(actions))
         batch = concatenate(self.action_space, actions, room)
-        shown, rewards, terminated, truncated, _ = self._env.step(batch)
+        shown, rewards, terminated, truncated, _ = _parts_of(self._env.step(batch), _STEP)
         over = np.asarray(terminated) | np.asarray(truncated)
         restarts = shown
         if self._mode == AutoresetMode.DISABLED and over.any():
@@ -101,6 +104,17 @@ class Several:
                 place,
                 StepResult(rewards[place], seen, terminated[place], truncated[place], restart),
             )
+
+
+def _parts_of(answer: Any, parts: tuple[str, ...]) -> Any:
+    """Check that an environment answers with as many things as Gymnasium's do."""
+    if not isinstance(answer, tuple) or len(answer) != len(parts):
+        call, number = ("reset()", "two") if parts is _RESET else ("step()", "five")
+        raise InvalidInputError(
+            f"the environment's {call} returned {shown(answer)}; it must return {number} things, "
+            f"({', '.join(parts)}), as environments of Gymnasium do"
+        )
+    return answer
 
 
 def streams_of(env: Any) -> "Single | Several":
@@ -149,7 +163,11 @@ def place_for(
             "the agent itself, with checkpoint= if the run is to go on later"
         )
     if not isinstance(world, ROMDP | MDP):
-        hint = f"gymnasium.make({world!r})" if isinstance(world, str) else "a Gymnasium environment"
+        hint = (
+            f"gymnasium.make({shown(world)})"
+            if isinstance(world, str)
+            else "a Gymnasium environment"
+        )
         raise InvalidInputError(
             f"world is a {type(world).__name__}; pass a ROMDP, an MDP or {hint}"
         )
@@ -174,7 +192,7 @@ class CompiledPlace:
         self._simulator = Simulator(self._world, stream(seed, _WORLD))
         self._agent, self.gain, self.episodes = agent, known_gain(self._world), Episodes()
         sizes = self._world.n_observations, self._world.n_actions
-        self.state: AgentState = agent.start(*sizes, seed)
+        self.state: AgentState = begin_life(agent, *sizes, seed)
         self.state.begin(self._simulator.observation)
 
     @property

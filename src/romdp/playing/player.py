@@ -11,12 +11,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from romdp.agents.agent import AgentLike, AgentState, require_agent
+from romdp.agents.agent import AgentLike, AgentState
 from romdp.core.errors import InvalidInputError, ROMDPError
 from romdp.core.formats import Format, describe, fingerprint, part
 from romdp.core.randomness import Seed, seed_sequence
 from romdp.core.text import in_notebook, notebook_bar
-from romdp.core.validation import whole_number
+from romdp.core.validation import check, flag, function, whole_number
 from romdp.data.partition import Partition
 from romdp.playing.checkpoint import Checkpoint
 from romdp.playing.online import Online
@@ -91,7 +91,7 @@ class Playing:
         reward_range: tuple[float, float] | None = None,
     ) -> None:
         self._agent = agent.agent if isinstance(agent, Online) else agent
-        require_agent(self._agent)
+        check(self._agent, "agent", "start")
         self.steps, self._seed = whole_number(steps, "steps", 1), seed_sequence(seed)
         self._place = place_for(agent, world, self._seed, reward_range)
         self._place.state.total_steps = self.steps
@@ -274,6 +274,8 @@ def play(
     >>> run.partition.n_clusters, int(run.steps[-1])
     (3, 10000)
     """
+    check(callback, "callback", None, function)
+    check(progress, "progress", None, flag)
     playing = Playing(
         agent,
         world,

@@ -11,7 +11,7 @@ from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, fact, index, part, real, whole
 from romdp.core.text import MOST_LISTED, html_table
-from romdp.core.validation import freeze, whole_array, whole_number
+from romdp.core.validation import freeze, rectangular, whole_array, whole_number
 from romdp.data.counts import LARGEST, Counts
 from romdp.data.partition import Partition
 from romdp.encoding.observations import Numbering, Numbers, ObservationEncoder, encoder_from
@@ -221,10 +221,11 @@ class Policy:
         return self._choices[np.minimum(step, len(self.plan) - 1), states], single
 
     def _states(self, observations: Any, step: Any) -> tuple[Ints, bool, Any]:
-        if np.ndim(step):
-            step = whole_array(step, "step", ("n",), 0, LARGEST)
+        given = rectangular(step, "step")
+        if given.ndim:
+            step = whole_array(given, "step", ("n",), 0, LARGEST)
         else:
-            step = whole_number(step, "step", 0)
+            step = whole_number(given.item(), "step", 0)
         codes, single = self.observations.find_all(observations, step)
         if np.ndim(step) and len(step) != len(codes):
             raise InvalidInputError(f"there are {len(step)} steps for {len(codes)} observations")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from romdp.core.text import UNKNOWN, count, interval, number, shortened
+from romdp.core.validation import as_path, check
 from romdp.experiments.summary import legend, rows_of, summarise
 from romdp.reports.experiment_data import page_data
 from romdp.reports.figures import panel_title
@@ -56,11 +57,14 @@ def write_report(
     StorageError
         If the directory is missing, foreign, damaged, or has no finished run.
     """
+    check(runs, "runs", list, tuple)
+    for place, name in enumerate(runs):
+        check(name, f"runs[{place}]", str)
     results = directory if isinstance(directory, Results) else read_results(directory)
     summary = summarise(results.directory)
     if out is None:
         results.directory.write_summary(summary)
-    path = results.directory.path / "report.html" if out is None else Path(out)
+    path = results.directory.path / "report.html" if out is None else as_path(out, "out")
     return write_page(path, report_page(results, summary, runs))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.storage import write_bytes
-from romdp.core.validation import choice, real_number
+from romdp.core.validation import as_path, check, choice, flag, how_many, real_number, takes
 from romdp.experiments.summary import limit_constant
 from romdp.reports.drawing import Picture, Style, add_note, agent_styles, new_figure
 from romdp.reports.groupings import emission_figure, flow_figure
@@ -73,8 +73,8 @@ def write_figures(
     -------
     The files written.
     """
-    results = read_results(directory)
-    folder = Path(directory) / "figures" if out is None else Path(out)
+    results = read_results(as_path(directory, "directory"))
+    folder = Path(directory) / "figures" if out is None else as_path(out, "out")
     make_directory(folder)
     known = known_measures(results.records)
     figures: dict[str, Figure | Picture] = {
@@ -94,6 +94,7 @@ def write_figures(
     return [path for name, figure in figures.items() for path in save_figure(figure, folder / name)]
 
 
+@takes(figure=(Picture, "savefig"), stem=as_path, dpi=how_many)
 def save_figure(
     figure: "Figure | Picture",
     stem: str | os.PathLike[str],
@@ -110,8 +111,9 @@ def save_figure(
     The files written.
     """
     paths = []
+    check(formats, "formats", list, tuple)
     for kind in formats:
-        choice(kind, "format", _FORMATS)
+        choice(kind, "formats", _FORMATS)
     if isinstance(figure, Picture):
         path = Path(f"{os.fspath(stem)}.svg")
         write_bytes(path, figure.print_svg().encode())
@@ -140,6 +142,7 @@ def panel_title(panel: Panel) -> str:
     return f"{panel[0]}, Y = {panel[1]}"
 
 
+@takes(results=Results, measure=str, share_y=flag, width=(None, real_number))
 def regret_figure(
     results: Results, measure: str = "regret", share_y: bool = True, width: float | None = None
 ) -> "Figure":
@@ -201,6 +204,7 @@ def _limits(results: Results) -> dict[Panel, float]:
     return {panel: constant for panel, constant in found.items() if constant is not None}
 
 
+@takes(results=Results, share_y=flag)
 def groups_figure(results: Results, share_y: bool = False) -> "Figure":
     """Draw the regret of one typical run per agent, with the number of groups in bulbs along it.
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import count
-from romdp.core.validation import real_array, whole_number
+from romdp.core.validation import how_many, real_array, takes, whole_number
 from romdp.data.partition import Partition
 from romdp.reports.drawing import (
     INK,
@@ -244,6 +244,7 @@ _CELL, _ROW, _STRIP, _LEFT = 26, 20, 20, 64  # of an emission picture: cells, ro
 _HOVER = 8  # pixels that a mouse can aim at
 
 
+@takes(record=Record, max_columns=how_many)
 def flow_figure(record: Record, max_columns: int = 8) -> Picture:
     """Draw how the observations of a run flowed into groups.
 
@@ -330,6 +331,7 @@ def is_mixed(block: Block, hidden: NDArray[np.int64] | None) -> bool:
     )
 
 
+@takes(partition=Partition)
 def emission_figure(emission: ArrayLike, partition: Partition) -> Picture:
     """Draw the emission matrix with the true states and the groups that were found.
 

@@ -12,6 +12,7 @@ import numpy as np
 from romdp import __version__
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.text import count, number
+from romdp.core.validation import as_path
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.files import load_model
 from romdp.logs.model.latent import LatentModel
@@ -114,9 +115,10 @@ def write_model_page(
     if isinstance(model, LatentModel | Run):
         if path is None:
             raise InvalidInputError("say where to write the page of the model: pass path")
-        target = Path(path)
+        target = as_path(path)
     else:
-        target = Path(model) / "report.html" if path is None else Path(path)
+        folder = as_path(model, "model")
+        target = folder / "report.html" if path is None else as_path(path)
         model = load_model(model)
     if isinstance(model, LatentModel):
         page = model_page(model)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import real_array, real_number
+from romdp.core.validation import level, real_array, shown, takes
 from romdp.data.partition import Partition
 from romdp.exact.hitting import hitting_times
 from romdp.exact.mdp import MDP
@@ -85,6 +85,7 @@ class RunBound(Table):
         return {**super().to_dict(), "stretches": parts}
 
 
+@takes(world=(ROMDP, MDP), agent=(None, "start"))
 def run_bound(
     world: ROMDP | MDP,
     run: "Run",
@@ -128,8 +129,9 @@ def run_bound(
     Where a grouping mixes hidden states the theorem says nothing: these epochs enter with their
     length, as rewards lie in [0, 1].
     """
-    world = as_romdp(world)
-    delta = real_number(delta, "delta", 0, 1, open_low=True, open_high=True)
+    world, delta = as_romdp(world), level(delta, "delta")
+    if not hasattr(run, "epochs") or not hasattr(run, "groupings"):
+        raise InvalidInputError(f"run is {shown(run)}; pass what romdp.play returned")
     given = _given(run, world.n_actions, visits, counts)
     times = hitting_times(world.transition)
     stretches = tuple(
@@ -145,6 +147,7 @@ def run_bound(
     return RunBound(title, tuple(rows), bound, stretches, caveat)
 
 
+@takes(playing="__iter__")
 def epoch_counts(playing: Any) -> tuple[list[Ints], list[Ints]]:
     """Play a run to its end and return nu_k(s, a) and N_k(s, a) of every epoch.
 

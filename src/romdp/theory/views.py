@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from romdp.core.arrays import Floats
 from romdp.core.errors import StructureError
-from romdp.core.validation import choice
+from romdp.core.validation import choice, takes
 from romdp.data.partition import Partition
 from romdp.exact.chains import Mixing, mixing, stationary_law
 from romdp.exact.romdp import ROMDP
@@ -137,6 +137,7 @@ def hidden_policy_views(world: ROMDP) -> Iterator[Views]:
         yield _views(world, _Blocks(taken, norms, norms[:, :, None] * choices))
 
 
+@takes(world=ROMDP)
 def partial_groups(world: ROMDP, policy: ArrayLike | str) -> Partition:
     """Return the auxiliary states S of ``lem:partial.cluster``: what one policy can show at best.
 

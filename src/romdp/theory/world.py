@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from romdp.core.arrays import Floats
-from romdp.core.validation import real_array, real_number, refuse, whole_number
+from romdp.core.validation import real_array, real_number, rectangular, refuse, whole_number
 from romdp.exact.assumptions import Assumptions
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
@@ -140,7 +140,7 @@ class Theory(Table):
 
         ``steps`` is one number or a list; the bounds come under the names of their rows.
         """
-        grid = real_array(np.atleast_1d(steps), "steps", ("n",))
+        grid = real_array(np.atleast_1d(rectangular(steps, "steps")), "steps", ("n",))
         refuse(grid < 1, "steps", grid, "pass 1 or more")
         by_step = [self._facts.regret(n) for n in grid.tolist()]
         return {name: np.array([float(b[name]) for b in by_step]) for name in by_step[0]}

@@ -16,6 +16,7 @@ from romdp.core.validation import (
     freeze,
     real_array,
     real_number,
+    takes,
     whole_array,
     whole_number,
 )
@@ -87,6 +88,7 @@ class DistractedRing(VectorWorld):
     ) -> None:
         size = whole_number(n_states, "n_states", 2)
         width = whole_number(n_bits, "n_bits", 1)
+        check_memory("the bits (n_bits) of a block", width, 8)
         if width < size:
             raise InvalidInputError(
                 f"n_bits is {width}, fewer than the {size} states; every state needs a bit"
@@ -211,6 +213,7 @@ class DistractedMazes(VectorWorld):
         reveal_hidden_state: bool = False,
     ) -> None:
         count = whole_number(n_mazes, "n_mazes", 1)
+        check_memory("the cells of all mazes (n_mazes)", count, 121)
         self._prize = real_number(prize, "prize", 0, 1)
         height, width = len(_FOUR_ROOMS), len(_FOUR_ROOMS[0])
         space = Box(0, 1, (count * height * width,), np.int8)
@@ -297,6 +300,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
 
     rotation: Floats
 
+    @takes(env=gymnasium.Env, n_numbers=whole_number, correlation=real_number, sd=real_number)
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from romdp.core.arrays import Floats
 from romdp.core.errors import InvalidInputError, MisuseError
 from romdp.core.randomness import Seed
-from romdp.core.validation import whole_number
+from romdp.core.validation import flag, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP, as_romdp
 from romdp.worlds.named import WORLDS, make
@@ -72,7 +72,7 @@ class ROMDPEnv(gymnasium.Env[Any, Any]):
         self.world = _find_world(world, world_seed, arguments)
         self.observation_space = Discrete(self.world.n_observations)
         self.action_space = Discrete(self.world.n_actions)
-        self._reveals = bool(reveal_hidden_state)
+        self._reveals = flag(reveal_hidden_state, "reveal_hidden_state")
         self._flips_coins = self.world.reward_law == "bernoulli"
         self._initial = _cumulated(self.world.initial)
         self._states = _tables(self.world)
@@ -226,7 +226,7 @@ class VectorWorld(gymnasium.Env[NDArray[Any], Any]):
         self.observation_space = observation_space
         self.action_space = Discrete(n_actions)
         self.n_states = n_states
-        self._reveals = bool(reveal_hidden_state)
+        self._reveals = flag(reveal_hidden_state, "reveal_hidden_state")
         self._actions = {a: a for a in range(n_actions)}
         self._is_running = False
         self._source: np.random.Generator | None = None  # where the noise came from

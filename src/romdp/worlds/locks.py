@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 
 from romdp.core.arrays import Floats, Ints
 from romdp.core.randomness import Seed, generator
-from romdp.core.validation import check_memory, freeze, real_number, whole_array, whole_number
+from romdp.core.validation import check_memory, flag, freeze, real_number, whole_array, whole_number
 from romdp.worlds.environments import VectorWorld
 
 _BLOCK = 256  # observations whose noise is drawn at once
@@ -120,7 +120,9 @@ class GaussianLock(_Lock):
         actions = whole_number(n_actions, "n_actions", 3)
         n_drawn = length + 3
         size = 1 << n_drawn.bit_length()  # the smallest power of 2 that is at least horizon + 4
-        check_memory("a Hadamard matrix", size, size)
+        check_memory("a Hadamard matrix (horizon)", size, size)
+        check_memory("the secret actions (horizon, n_actions)", length, actions)
+        flag(variable_latent, "variable_latent")
         high = 2.0 + 10.0 * self._noise * np.sqrt(n_drawn)  # ten standard deviations
         super().__init__(
             length, Box(-high, high, (size,), np.float64), actions, reveal_hidden_state
@@ -272,6 +274,7 @@ class CoinLock(_Lock):
     ) -> None:
         length = whole_number(horizon, "horizon", 1)
         self._switch = real_number(switch, "switch", 0, 1)
+        check_memory("the secret actions (horizon)", length, 8)
         super().__init__(length, Box(0, 1, (length + 3,), np.int8), 4, reveal_hidden_state)
         rng = generator(world_seed)
         orders = rng.permuted(np.tile(np.arange(4), (length, 2, 1)), axis=2)

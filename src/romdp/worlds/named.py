@@ -10,7 +10,7 @@ from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.randomness import Seed, generator
 from romdp.core.storage import read_kind
-from romdp.core.validation import check_memory, choice, real_number, whole_number
+from romdp.core.validation import check, check_memory, choice, real_number, whole_number
 from romdp.exact.mdp import MDP
 from romdp.exact.romdp import ROMDP
 
@@ -100,7 +100,7 @@ def deterministic_romdp(
     """
     size = whole_number(n_states, "n_states", 1)
     actions = whole_number(n_actions, "n_actions", 1)
-    check_memory("a transition table", size, actions, size)
+    check_memory("a transition table (n_states, n_actions)", size, actions, size)
     rng = generator(seed, _HIDDEN)
     cycle = rng.permutation(size)
     target = rng.integers(size, size=(size, actions))
@@ -118,7 +118,7 @@ def _random_model(
     actions = whole_number(n_actions, "n_actions", 1)
     alpha = real_number(concentration, "concentration", 0, open_low=True)
     spread = real_number(reward_bias, "reward_bias", 0, 1)
-    check_memory("a transition table", size, actions, size)
+    check_memory("a transition table (n_states, n_actions)", size, actions, size)
     rng = generator(seed, _HIDDEN)
     transition = rng.dirichlet(np.full(size, alpha), (size, actions))
     bias = spread * rng.random(size)
@@ -134,7 +134,7 @@ def _deal(n_states: int, n_observations: int, seed: Seed) -> Ints:
             f"n_observations is {count}, fewer than the {n_states} hidden states; every "
             "hidden state needs an observation of its own"
         )
-    check_memory("a list of observations", count)
+    check_memory("a list of observations", count, copies=8)
     rng = generator(seed, _DEALING)
     labels = np.concatenate([np.arange(n_states), rng.integers(n_states, size=count - n_states)])
     return rng.permutation(labels)
@@ -147,7 +147,7 @@ def _deal_evenly(n_states: int, n_observations: int) -> Ints:
         raise InvalidInputError(
             f"n_observations is {count}, fewer than the {n_states} hidden states"
         )
-    check_memory("a list of observations", count)
+    check_memory("a list of observations", count, copies=8)
     return np.arange(count) % n_states
 
 
@@ -165,7 +165,7 @@ def river_swim(n_states: int = 6, n_observations: int | None = None) -> ROMDP:
     ROMDP(n_states=6, n_actions=2, n_observations=12, reward_law='bernoulli')
     """
     size = whole_number(n_states, "n_states", 2)
-    check_memory("a transition table", size, 2, size)
+    check_memory("a transition table (n_states, n_actions)", size, 2, size)
     transition = np.zeros((size, 2, size))
     reward = np.zeros((size, 2))
     for x in range(size):
@@ -196,7 +196,7 @@ def combination_lock(
     """
     length = whole_number(horizon, "horizon", 1)
     actions = whole_number(n_actions, "n_actions", 2)
-    check_memory("a transition table", length, actions, length)
+    check_memory("a transition table (horizon, n_actions)", length, actions, length)
     secret = generator(seed).integers(actions, size=length)
     transition = np.zeros((length, actions, length))
     transition[:, :, 0] = 1.0
@@ -246,6 +246,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     seed
         Decides the numbering.
     """
+    check(room, "room", list, tuple)
     rows = [str(row) for row in room]
     if not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
         raise InvalidInputError("room must be rows of one length, such as ['..#', '..G']")
@@ -259,7 +260,7 @@ def grid(room: Sequence[str] = _ROOM, views: int = 5, slip: float = 0.1, seed: S
     per_cell = whole_number(views, "views", 1)
     cells = [(int(i), int(j)) for i, j in np.argwhere(signs != "#")]
     size = len(cells)
-    check_memory("a list of observations", size * per_cell)
+    check_memory("a list of observations (cells x views)", size * per_cell, copies=8)
     goal = next(index for index, cell in enumerate(cells) if signs[cell] == "G")
     step = np.eye(size)[neighbours(cells)]
     transition = (1.0 - chance) * step + chance * step.mean(axis=1, keepdims=True)

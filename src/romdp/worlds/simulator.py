@@ -21,6 +21,7 @@ from romdp.core.randomness import (
     xoshiro_state,
 )
 from romdp.core.validation import (
+    check_memory,
     choice,
     laws,
     real_array,
@@ -385,6 +386,7 @@ class Simulator:
     def trajectory(self, policy: ArrayLike | str, steps: int) -> Trajectory:
         """Follow a policy for some steps and return all that was seen; see `simulate`."""
         length = whole_number(steps, "steps", low=1)
+        check_memory("a trajectory of so many steps", length, copies=6)
         keep, alias = alias_tables(
             policy_rows(policy, self.world.n_observations, self.world.n_actions)
         )

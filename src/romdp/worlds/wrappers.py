@@ -14,10 +14,13 @@ from romdp.core.errors import InvalidInputError
 from romdp.core.lazy import find_modules_here
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import (
+    check_memory,
     freeze,
+    how_many,
     real_array,
+    shown,
+    takes,
     whole_array,
-    whole_number,
 )
 from romdp.data.vocabulary import Vocabulary
 
@@ -58,11 +61,13 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
 
     labels: Ints
 
+    @takes(env=gymnasium.Env, per_state=how_many)
     def __init__(self, env: gymnasium.Env[Any, Any], per_state: int, seed: Seed = 0) -> None:
         RecordConstructorArgs.__init__(self, per_state=per_state, seed=seed)
         gymnasium.ObservationWrapper.__init__(self, env)
         n_states, self._start = numbers_shown(env, "RichObservation")
-        views = whole_number(per_state, "per_state", 1)
+        views = how_many(per_state, "per_state")
+        check_memory("a list of observations (states x per_state)", n_states * views, copies=8)
         numbers = generator(seed, _NUMBERING).permutation(n_states * views)
         labels = np.empty(numbers.size, np.int64)
         labels[numbers] = np.repeat(np.arange(n_states), views)
@@ -120,10 +125,11 @@ class VocabularyWrapper(gymnasium.ObservationWrapper[Any, Any, Any], RecordConst
     3
     """
 
+    @takes(env=gymnasium.Env, capacity=how_many)
     def __init__(self, env: gymnasium.Env[Any, Any], capacity: int) -> None:
         RecordConstructorArgs.__init__(self, capacity=capacity)
         gymnasium.ObservationWrapper.__init__(self, env)
-        size = whole_number(capacity, "capacity", 1)
+        size = how_many(capacity, "capacity")
         self.vocabulary = Vocabulary(size)
         self.observation_space = Discrete(size)
 
@@ -158,13 +164,15 @@ class HiddenState(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     (Discrete(160), Discrete(12))
     """
 
+    @takes(env=gymnasium.Env)
     def __init__(self, env: gymnasium.Env[Any, Any], model: Any) -> None:
         RecordConstructorArgs.__init__(self, model=model, _disable_deepcopy=True)
         gymnasium.Wrapper.__init__(self, env)
         ask = getattr(model, "state", None) or getattr(model, "predict", None)
         if not callable(ask) or not isinstance(getattr(model, "n_states", None), int):
             raise InvalidInputError(
-                f"model is {model!r}; pass run.policy, run.model or a model that romdp.fit returned"
+                f"model is {shown(model)}; pass run.policy, run.model or a model that romdp.fit "
+                "returned"
             )
         if getattr(model, "memory", None) is not None:
             raise InvalidInputError(
@@ -221,6 +229,7 @@ class ActionMask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     True
     """
 
+    @takes(env=gymnasium.Env)
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)
         gymnasium.Wrapper.__init__(self, env)
@@ -341,6 +350,7 @@ class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
     ({'hidden_state': 3}, array([3. , 2.9, 3. ]))
     """
 
+    @takes(env=gymnasium.Env, classes=(list, tuple, np.ndarray))
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -23,7 +23,7 @@ from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
 from romdp.clustering.likelihood.search import MOST_GROUPS, ROUNDS, Grouping, Search
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import choice, freeze, whole_number
+from romdp.core.validation import choice, flag, freeze, takes, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 
@@ -143,7 +143,9 @@ class Likelihood:
             whole_number(self.n_states, "n_states", 1, MOST_GROUPS)
         if self.reward_law is not None:
             choice(self.reward_law, "reward_law", REWARD_LAWS)
+        flag(self.choose_by_evidence, "choose_by_evidence")
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:

@@ -17,7 +17,15 @@ from romdp.clustering.spectral.moments import Moments, certain_rank, threshold_r
 from romdp.clustering.spectral.population import exact_views
 from romdp.clustering.spectral.report import ActionReport, SpectralReport
 from romdp.core.errors import InvalidInputError, StructureError
-from romdp.core.validation import choice, real_number, whole_number
+from romdp.core.validation import (
+    check_fields,
+    choice,
+    how_many,
+    level,
+    real_number,
+    takes,
+    whole_number,
+)
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
@@ -133,12 +141,9 @@ class Spectral:
         choice(self.bound, "bound", _BOUNDS)
         choice(self.rank_step, "rank_step", _RANK_STEPS)
         real_number(self.constant, "constant", 0)
-        for name in ("rank", "n_states"):
-            if getattr(self, name) is not None:
-                whole_number(getattr(self, name), name, 1)
+        check_fields(self, rank=(None, how_many), n_states=(None, how_many), delta=level)
         real_number(self.factor, "factor", 0, open_low=True)
         real_number(self.epsilon, "epsilon", 0, 0.5, open_high=True)
-        real_number(self.delta, "delta", 0, 1, open_low=True, open_high=True)
         real_number(self.decay, "decay", 0)
         real_number(self.c1, "c1", 0, open_low=True)
         if self.g is not None:
@@ -201,6 +206,7 @@ class Spectral:
     def _reads_counts(self) -> bool:
         return self.rank is None and self.rank_step != "threshold"
 
+    @takes(evidence=Evidence, previous=Partition, rng=np.random.Generator)
     def regroup(
         self, evidence: Evidence, previous: Partition, rng: np.random.Generator
     ) -> Partition:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from romdp.core.errors import InvalidInputError, MisuseError, ROMDPError, StorageError, WriteError
 from romdp.core.formats import Format, exact, fact, index, optional, part, real, whole
 from romdp.core.storage import OLD, check_output, delete_leftovers, locked, read_kind
-from romdp.core.validation import freeze
+from romdp.core.validation import as_path, freeze
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.encoding.decoder import StateDecoder
@@ -155,7 +155,7 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> LatentM
     MisuseError
         If ``features`` is missing, or there was none.
     """
-    folder = Path(path)
+    folder = as_path(path)
     if not (folder / FILE).exists():
         if (folder / _OLD_FILE).is_file():
             raise StorageError(f"{folder} {OLD}")

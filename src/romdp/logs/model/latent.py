@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.text import count, one_line
-from romdp.core.validation import choice, freeze
+from romdp.core.text import count
+from romdp.core.validation import choice, freeze, shown, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.vectors import are_vectors
@@ -497,15 +497,22 @@ class LatentModel:
         several = "," in column and isinstance(observations, tuple)  # one name in several columns
         observations = _log_columns(observations, column)
         if self.decoder is None:
-            names = None if several else _names(observations)
-            found = [observations] if names is None else names
-            if found and isinstance(found[0], tuple | list):
-                found = join_names(found)
+            try:
+                names = None if several else _names(observations)
+                found = [observations] if names is None else names
+                if found and isinstance(found[0], tuple | list):
+                    found = join_names(found)
+                hash(tuple(found))
+            except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+                raise InvalidInputError(
+                    f"observations is {shown(observations)}; pass the name of one, or a column of "
+                    "names as the log has them"
+                ) from error
             return found, names is None
         single = not are_vectors(observations)
         if single and np.ndim(observations) == 0:
             raise InvalidInputError(
-                f"observations is {one_line(repr(observations), 60)}; the model was learned from "
+                f"observations is {shown(observations)}; the model was learned from "
                 "vectors: pass one row of numbers per observation, shape (n, d)"
             )
         if not len(observations):
@@ -583,6 +590,8 @@ class LatentModel:
 
     def typical(self, state: int, most: int = 5) -> tuple[Any, ...]:
         """Return the names of the observations seen most in a state."""
+        state = whole_number(state, "state", 0, self.n_states - 1)
+        most = whole_number(most, "most", 0)
         members = np.flatnonzero(self.partition.labels == state)
         order = members[np.argsort(-self.visits[members], kind="stable")]
         return tuple(self.observation_names[i] for i in order[:most])

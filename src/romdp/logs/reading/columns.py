@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.validation import check, shown
 from romdp.logs.reading.names import Coded, coded, join_parts
 from romdp.logs.reading.sources import BATCH_ROWS, Piece, is_list
 
@@ -63,6 +64,7 @@ class Columns:
     def __post_init__(self) -> None:
         roles: dict[str, str] = {}
         if not isinstance(self.observation, str | None):
+            check(self.observation, "observation", str, list, tuple)
             object.__setattr__(self, "observation", tuple(self.observation))
         for field in fields(self):
             value = getattr(self, field.name)
@@ -70,9 +72,9 @@ class Columns:
             if (value is None and field.name != "observation") or not names:
                 continue
             for name in names:
-                if not isinstance(name, str):
+                if not isinstance(name, str) or not name:
                     raise InvalidInputError(
-                        f"{field.name} is {name!r}; pass the name of the column as a string"
+                        f"{field.name} is {shown(name)}; pass the name of the column as a string"
                     )
                 if name in roles:
                     both = f"both {roles[name]} and {field.name}"
@@ -175,10 +177,10 @@ def _missing(column: str, present: list[str], label: str) -> str:
     near = difflib.get_close_matches(column, present, n=1, cutoff=0.6)
     lower = [name for name in present if name.lower() == column.lower()]
     if near or lower:
-        return f"{label} has no column {column!r}; did you mean {(lower or near)[0]!r}?"
+        return f"{label} has no column {shown(column)}; did you mean {(lower or near)[0]!r}?"
     dots = ", ..." if len(present) > _SHOWN else ""
     listed = ", ".join(repr(name) for name in present[:_SHOWN])
-    return f"{label} has no column {column!r}; it has {listed or 'none at all'}{dots}"
+    return f"{label} has no column {shown(column)}; it has {listed or 'none at all'}{dots}"
 
 
 def split_name(observation: Any, pieces: Sequence[Piece]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import choice, whole_number
+from romdp.core.validation import check, choice, flag, function, whole_number
 from romdp.logs.reading.closing import (
     LogCounts,
     LogRows,
@@ -90,6 +90,10 @@ def count_logs(
     array([[0, 0],
            [0, 1]])
     """
+    check(columns, "columns", Columns)
+    check(progress, "progress", None, function)
+    check(client, "client", None, "submit")
+    flag(sort, "sort")
     pieces = open_source(data)
     settings = LogSettings(
         columns,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from romdp.core.errors import InvalidInputError, StorageError
+from romdp.core.validation import as_path
 from romdp.logs.reading.xes import TIME, read_xes
 
 BATCH_ROWS = 2**18
@@ -312,9 +313,7 @@ def _column(name: Any, values: Any, is_pandas: bool) -> Any:
 
 
 def _paths(data: str | os.PathLike[str]) -> list[Path]:
-    path = Path(data)
-    if not os.fspath(data):
-        raise InvalidInputError("the name of the log is empty; pass a file, a folder or a glob")
+    path = as_path(data, "data")
     if path.is_file():
         return [path]
     if path.is_dir():

@@ -40,7 +40,7 @@ def baseline(name: str, **settings: Any) -> Baseline:
     >>> baseline("q-learning", memory=50)
     QLearning(memory=50, ...)
     """
-    kind = BASELINES[choice(name, "baseline", BASELINES)]
+    kind = BASELINES[choice(name, "name", BASELINES)]
     known = [field.name for field in dataclasses.fields(kind)]
     for setting in settings:
         if setting not in known:

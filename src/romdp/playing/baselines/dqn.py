@@ -14,7 +14,7 @@ import numpy as np
 from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.core.randomness import Seed, generator
-from romdp.core.validation import freeze, real_number, whole_number
+from romdp.core.validation import check_memory, freeze, how_many, real_number, whole_number
 from romdp.data.trajectory import END
 from romdp.planning.backup import Plan
 from romdp.playing.baselines.learner import Learner
@@ -86,7 +86,7 @@ class DQN:
         real_number(self.exploration_floor, "exploration_floor", 0, 1)
         for setting in ("exploration_steps", "target_interval", "train_interval", "batch_size"):
             whole_number(getattr(self, setting), setting, 1)
-        whole_number(self.buffer_size, "buffer_size", 1)
+        check_memory("the buffer (buffer_size)", how_many(self.buffer_size, "buffer_size"), 4)
         whole_number(self.learning_starts, "learning_starts")
 
     def start(self, n_observations: int, n_actions: int, seed: Seed = 0) -> "DQNState":

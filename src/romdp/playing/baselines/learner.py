@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import MisuseError
 from romdp.core.randomness import Seed, seed_sequence
+from romdp.core.validation import check_memory, how_many
 from romdp.data.partition import Partition
 from romdp.data.recorder import Recorder
 from romdp.data.trajectory import Trajectory
@@ -35,7 +36,9 @@ class Learner(ABC):
 
     def __init__(self, agent: Any, n_observations: int, n_actions: int, seed: Seed) -> None:
         self.agent, self.seed = agent, seed_sequence(seed)
-        self.n_observations, self.n_actions = n_observations, n_actions
+        self.n_observations = how_many(n_observations, "n_observations")
+        self.n_actions = how_many(n_actions, "n_actions")
+        check_memory("values (n_observations x n_actions)", n_observations, n_actions)
         self.partition = Partition.singletons(n_observations)
         self.objective: Objective = AVERAGE
         self.recorder = Recorder(1, 1)  # it counts nothing
