@@ -356,9 +356,14 @@ def ring(name: str) -> Measure:
     return lambda seed: float(vectors.endless_row(name, seed, 1.0))
 
 
-def mazes(seed: int) -> float:
-    """Share of fresh vectors of nine mazes placed right, from a log of 20,000 random moves."""
-    return vectors.mazes_log_row(seed, 20_000)
+def log_of_vectors(name: str, right: float = 0.0) -> Measure:
+    """Share of fresh vectors placed right, from a log; or whether it is at least ``right``."""
+
+    def measure(seed: int) -> float:
+        share = vectors.log_row(name, seed)
+        return float(share >= right) if right else share
+
+    return measure
 
 
 # Logs

@@ -83,7 +83,6 @@ TOLD = {  # steps, and what makes the world
     "told-ring30": (15_000, lambda seed: DistractedRing(30, 512, 0.0, 0.0, seed, True)),
     "told-ring20-astray": (6_000, lambda seed: DistractedRing(20, 512, 0.05, 0.0, seed, True)),
 }
-ROWS = [*OFFLINE, "mazes-log", *TOLD, "digits-online", *LOCKS, *ENDLESS, *ENVIRONMENTS]
 
 
 def digits_log(seed, steps, n_noise):
@@ -136,8 +135,8 @@ def digits_row(name, seed):
     return right
 
 
-def mazes_log_row(seed, n_steps):
-    """Find the cells of the maze that obeys, among nine, in a log of random moves."""
+def mazes_log(n_steps, seed):
+    """Return random moves in nine mazes of which one obeys, fresh vectors and their cells."""
     env, rng = DistractedMazes(9, 0.0, seed, True), np.random.default_rng(seed)
     actions, cells = rng.integers(4, size=n_steps), np.zeros(n_steps, int)
     vectors = np.zeros((n_steps, *env.observation_space.shape), np.float32)
@@ -145,13 +144,61 @@ def mazes_log_row(seed, n_steps):
     for step, action in enumerate(actions):
         vectors[step], cells[step] = shown, info["hidden_state"]
         shown, _, _, _, info = env.step(action)
-    start = time.process_time()
-    steps = make_steps(vectors, actions)
-    decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(seed))
     truth = np.repeat(np.unique(cells), 20)
-    right = accuracy(decoder.predict(env.show(truth, seed=seed)), truth)
+    return make_steps(vectors, actions), env.show(truth, seed=seed), truth
+
+
+def carts_log(n_steps, seed, n_carts=9, length=200):
+    """Return random moves of periodic carts, fresh pictures and the places of the one that obeys.
+
+    ACDF's world: a cart goes round the edge of an 11 x 11 picture, 40 places, one at each step.
+    Action 1 sends it on from another place, at every fifth only. The other carts do the same at
+    random.
+    """
+    jump, rng = 5 * np.array([6, 5, 0, 1, 6, 3, 4, 3]), np.random.default_rng(seed)
+    side, high, low = np.arange(10), np.full(10, 10), np.zeros(10, int)
+    rows, columns = (
+        np.concatenate([low, side, high, 10 - side]),
+        np.concatenate([side, high, 10 - side, low]),
+    )
+
+    def show(places):
+        pictures = np.zeros((*places.shape, 121), np.int8)
+        np.put_along_axis(pictures, (11 * rows + columns)[places][..., None], 1, axis=2)
+        return pictures.reshape(len(places), -1)
+
+    mine, actions = int(rng.integers(n_carts)), rng.integers(2, size=(n_steps, n_carts))
+    places = np.zeros((n_steps, n_carts), int)
+    for step in range(n_steps):
+        if step % length == 0:
+            places[step] = rng.integers(40, size=n_carts)
+        else:
+            before = places[step - 1]
+            jumps = (actions[step - 1] == 1) & (before % 5 == 0)
+            places[step] = (np.where(jumps, jump[before // 5], before) + 1) % 40
+    fresh = rng.integers(40, size=(2000, n_carts))
+    lengths = np.full(n_steps // length, length)
+    return make_steps(show(places), actions[:, mine], None, lengths), show(fresh), fresh[:, mine]
+
+
+LOGS = {  # random moves, and what makes the log
+    "mazes-log": (20_000, mazes_log),
+    "mazes-5000": (5_000, mazes_log),
+    "carts-log": (20_000, carts_log),
+    "carts-5000": (5_000, carts_log),
+}
+ROWS = [*OFFLINE, *LOGS, *TOLD, "digits-online", *LOCKS, *ENDLESS, *ENVIRONMENTS]
+
+
+def log_row(name, seed, budget=1.0):
+    """Share of fresh vectors that states found in a log of random moves place right."""
+    n_steps, make = LOGS[name]
+    steps, fresh, truth = make(int(budget * n_steps), seed)
+    start = time.process_time()
+    decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(seed))
+    right = accuracy(decoder.predict(fresh), truth)
     print(
-        f"mazes-log seed {seed}: {decoder.n_states} states for {len(np.unique(cells))} cells met, "
+        f"{name} seed {seed}: {decoder.n_states} states for {len(np.unique(truth))}, "
         f"{right:.4f} of fresh vectors right; view {decoder.encoding.view}, "
         f"{time.process_time() - start:.0f} s",
         flush=True,
@@ -364,8 +411,8 @@ def main():
         for seed in range(options.first, options.first + options.seeds):
             if row in OFFLINE:
                 digits_row(row, seed)
-            elif row == "mazes-log":
-                mazes_log_row(seed, int(options.budget * 20_000))
+            elif row in LOGS:
+                log_row(row, seed, options.budget)
             elif row in TOLD:
                 told_row(row, seed)
             elif row in LOCKS:

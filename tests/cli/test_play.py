@@ -103,6 +103,18 @@ def test_an_action_mask_is_noticed(tmp_path):
     assert "try --action-mask" not in done.stderr
 
 
+def test_states_look_back_if_asked(tmp_path):
+    done = run(
+        *("play", "FrozenLake-v1", "--steps", 1500, "--memory", 1, "--out", tmp_path / "lake")
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "lake" / "run.json").read_text())["memory"] == 1
+    policy = romdp.load_policy(tmp_path / "lake" / "policy.npz")
+    before, now = policy.predict(0, state=None, episode_start=[True])[1], policy.state(4)
+    assert before is not None  # what it carries from step to step
+    assert now >= -1
+
+
 def test_an_online_goes_on_in_another_environment_of_its_kind():
     lake = gymnasium.make("FrozenLake-v1")
     online = romdp.Online(romdp.LCPSRL(), lake.observation_space, lake.action_space, seed=0)
@@ -243,6 +255,8 @@ def test_the_page_says_what_was_planned_for(tmp_path):
         (["FrozenLake-v1", "--steps", "some"], "--steps is 'some'"),
         (["FrozenLake-v1", "--set", "is_slippery"], "write it as name=value"),
         (["FrozenLake-v1", "--set", "slippery=1"], "unexpected keyword argument 'slippery'"),
+        (["FrozenLake-v1", "--memory", "-1"], "memory is -1"),
+        (["FrozenLake-v1", "--memory", "some"], "memory is 'some'"),
         (["Pendulum-v1", "--action-mask"], "ActionMask needs a Discrete one"),
     ],
 )

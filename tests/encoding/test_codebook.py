@@ -19,10 +19,11 @@ from romdp.encoding.directions import (
     LinearMap,
     VectorMoments,
     action_directions,
+    later_directions,
     mean_and_scale,
     whitening,
 )
-from romdp.encoding.encoder import make_steps
+from romdp.encoding.encoder import Encoder, make_steps
 from romdp.worlds import DistractedMazes, DistractedRing
 
 
@@ -249,6 +250,45 @@ def test_where_actions_do_nothing_there_is_no_direction():
     seen = chain(4000, n_noise=4)
     seen.actions, seen.rewards = rng.integers(2, size=4000), np.zeros(4000)
     assert action_directions(moments_of(seen), whitening(moments_of(seen))).rank == 0
+
+
+def belts(n, seed):
+    """Six belts of six places; at the end of mine, and nowhere else, the action matters.
+
+    Episodes are short, so that belts are not in step with each other.
+    """
+    rng = np.random.default_rng(seed)
+    places, actions = rng.integers(6, size=(n, 6)), rng.integers(2, size=(n, 6))
+    for t in np.flatnonzero(np.arange(n) % 20):
+        places[t] = np.where(places[t - 1] == 5, actions[t - 1], places[t - 1] + 1)
+    vectors = np.eye(6)[places].reshape(n, 36)
+    return make_steps(vectors, actions[:, 0], None, np.full(n // 20, 20)), places[:, 0]
+
+
+def test_what_matters_only_some_steps_later_is_looked_at_too():
+    steps, places = belts(4000, seed=1)
+    actions = Encoder("actions")
+    decoder = find_states(steps, romdp.Likelihood(), np.random.default_rng(1), actions)
+    assert decoder.n_states == 6
+    assert decoder.encoding.rank > 2  # what an action moves at once has two directions
+    assert accuracy(decoder.predict(steps.vectors), places) == 1.0
+
+
+def test_later_directions_tell_what_a_state_does_not_and_nothing_else():
+    steps, places = belts(4000, seed=2)
+    white = whitening(count_moments(steps, None, np.random.default_rng(0)))
+    rows = np.flatnonzero(steps.next_observations >= 0)
+
+    def look(states):
+        ways, rng = 2 * states + steps.actions, np.random.default_rng(0)
+        space = white(steps.vectors)
+        return later_directions(white, space, rows, rows + 1, states, ways, rng)
+
+    assert look(places).rank == 0  # these are Markov
+    found = look(np.array([0, 1, 2, 2, 2, 3])[places])
+    assert 1 <= found.rank <= 3
+    mine, others = np.split(found.map(np.eye(36)), [6])
+    assert np.ptp(mine[2:5], axis=0).max() > 10 * np.ptp(others[:6], axis=0).max()
 
 
 def test_what_was_met_once_or_twice_does_not_hide_the_other_directions():

@@ -176,3 +176,11 @@ def test_counts_do_not_tell_what_came_before(tmp_path):
         app, ["fit", "--counts", str(tmp_path / "counts.csv"), "--memory", "2"]
     )
     assert "does not tell what came before" in str(told.exception)
+
+
+def test_the_page_says_what_memory_brings(model, tmp_path):
+    page = romdp.reports.write_model_page(model, tmp_path / "report.html").read_text()
+    machine = model.memory.machine
+    assert f"predicted better by {machine.gain:.3f} nats" in page
+    assert len(machine.curve) > 0
+    assert all(f'<td class="number">{round(n)}</td>' in page for n, _ in machine.curve)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from romdp.cli.options import RUNNING, QuietOption, option
+from romdp.cli.options import RUNNING, QuietOption, option, read_memory
 from romdp.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def fit_command(
             objective=objective,
             propensity=propensity,
             counts=counts is not None,
-            memory=int(memory) if memory.lstrip("-").isdecimal() else memory,
+            memory=read_memory(memory),
             holdout=holdout,
             ends=ends,
             missing=missing,

@@ -39,6 +39,11 @@ def read_settings(texts: Iterable[str]) -> dict[str, Any]:
     return settings
 
 
+def read_memory(text: str) -> int | str:
+    """Read what ``--memory`` was given: a whole number, or a word that others judge."""
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
 def examples(*commands: str) -> str:
     """Write examples for the end of a help text; each is a paragraph, else lines would join."""
     return "\n\n".join(("Examples:", *commands))

@@ -4,13 +4,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from romdp.cli.options import option, read_settings
+from romdp.cli.options import option, read_memory, read_settings
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import one_line
 
@@ -87,6 +88,14 @@ def play(
             "romdp.worlds.ActionMask, which the policy then needs, too.",
         ),
     ] = False,
+    memory: Annotated[
+        str,
+        option(
+            "--memory",
+            "How many steps a state looks back, or auto: as far as predicts held-out steps better.",
+            metavar="STEPS",
+        ),
+    ] = "0",
     resume: Annotated[
         bool,
         option(
@@ -117,10 +126,11 @@ def play(
             f"{out} is not empty; choose a new directory, or go on with --resume"
         )
     n_steps = read_number(steps, "--steps")
-    chosen = _agent(agent, objective)
+    chosen = replace(_agent(agent, objective), memory=read_memory(memory))
     told: dict[str, Any] = {"environment": environment, "views": views}
     told |= {"set": read_settings(set_ or ()), "agent": agent, "asked objective": objective}
     told |= {"seed": seed, "reward range": _range(reward_range), "action mask": action_mask}
+    told |= {"memory": chosen.memory}
     if resume:
         _require_same(out, told)
 

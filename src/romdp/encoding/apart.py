@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse
 from scipy.special import ndtri
 
 from romdp.core.validation import freeze
 from romdp.encoding.codebook import SEVERAL, Codebook, k_means, lead, tidy
-from romdp.encoding.directions import Floats, Ints
+from romdp.encoding.directions import Floats, Ints, sums_by
 
 _SAMPLE = 3000  # rows that a radius is learned from
 _MOST_APART = 800  # codes that lie apart from each other
@@ -56,9 +55,7 @@ def _covariance_within(vectors: Floats, codes: Ints) -> Floats:
 
 def _means(vectors: Floats, codes: Ints, sizes: Ints) -> Floats:
     """Return the mean of the vectors of each code; codes without any stay at the origin."""
-    n = len(codes)
-    which = scipy.sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), (n, len(sizes)))
-    means: Floats = which.T @ vectors / np.maximum(sizes, 1)[:, None]
+    means: Floats = sums_by(vectors, codes, len(sizes)) / np.maximum(sizes, 1)[:, None]
     return means
 
 

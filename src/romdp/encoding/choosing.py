@@ -7,9 +7,11 @@ the states. No rule tells beforehand, so every view is tried and `romdp.encoding
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
@@ -23,6 +25,7 @@ from romdp.encoding.directions import (
     LinearMap,
     VectorMoments,
     action_directions,
+    later_directions,
     mean_and_scale,
     partly_whitening,
     whitening,
@@ -35,7 +38,9 @@ from romdp.encoding.scoring import (
     both,
     by_age,
     find_motives,
+    foresight,
     last_steps,
+    memory_score,
     score,
     score_with_age,
     vectors_of,
@@ -199,17 +204,21 @@ def learn_encoding(
     found = action_directions(moments, white)
     maps = _maps(moments, white, found)
     told = (previous is not None and previous.stepwise) if by_step else None
-    candidates, judge = _candidates(steps, rng, first, maps, white, views, n_codes, previous, told)
-    if group is not None and not _still_tell_states(candidates, previous, judge):
+    search = _Search(steps, rng, first, white, views, n_codes, previous)
+    candidates, judge = search.judged(maps, told)
+    settled = _still_tell_states(candidates, previous, judge)
+    if group is not None and not settled:
         candidates = _score_groups(candidates, judge, group)
     in_use = previous is not None and previous.view == "apart"
     best = _choose(candidates, _IN_USE if in_use else _HOPELESS, judge)
+    if "actions" in views and best.score.is_signal and not best.stepwise and not settled:
+        best, found = search.look_ahead(best, found, judge, group)
     _, scale = mean_and_scale(moments)
     constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
     scores = {
         c.name: (c.score.mean, c.score.error)
         for c in sorted(candidates, key=lambda c: c.score.mean)
-    }
+    } | {best.name: (best.score.mean, best.score.error)}
     return Encoding(
         view=best.name,
         map=best.map,
@@ -330,49 +339,115 @@ def _maps(moments: VectorMoments, white: LinearMap, found: Directions) -> dict[s
     return maps
 
 
-def _candidates(
-    steps: Trajectory,
-    rng: np.random.Generator,
-    first: LinearMap | None,
-    maps: Mapping[str, LinearMap],
-    white: LinearMap,
-    views: Sequence[str],
-    n_codes: int | None,
-    previous: Encoding | None,
-    told: bool | None,
-) -> tuple[list[Candidate], Judge]:
-    """Return the views, each judged, and what they were judged on."""
-    n = steps.n_steps
-    most = max(2, min(_MOST_CODES, int(np.sqrt(n)), n // _ROWS_PER_CODE))
-    most = most if n_codes is None else min(n_codes, n)
-    sample = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
-    rows = vectors_of(steps)[sample].astype(np.float64)
-    part = last_steps(steps, RECENT)
-    looks = []
-    for name, inner in maps.items():
-        if name in views and inner.matrix.any():
-            linear = _after(first, inner)
-            looks.append(Look.at(part, name, linear, k_means(linear(rows), most, rng)))
-    seen = [look.codes for look in looks]
-    if previous is not None:
-        seen.append(previous.codes(vectors_of(part)))
-    judge = Judge(part, find_motives(part, seen), told)
-    tried = [Candidate.of(look, judge) for look in looks]
-    if "apart" in views and white.matrix.size:
-        linear = _after(first, white)
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What views are made of: the arguments of `learn_encoding`, and maps of the vectors.
+
+    ``first`` makes long vectors shorter, and ``white`` whitens what it leaves.
+    """
+
+    steps: Trajectory
+    rng: np.random.Generator
+    first: LinearMap | None
+    white: LinearMap
+    views: Sequence[str]
+    n_codes: int | None
+    previous: Encoding | None
+
+    @cached_property
+    def part(self) -> Trajectory:
+        """The steps that views are judged on."""
+        return last_steps(self.steps, RECENT)
+
+    @cached_property
+    def space(self) -> Floats:
+        """Their vectors, whitened."""
+        return _after(self.first, self.white)(vectors_of(self.part))
+
+    @cached_property
+    def _sample(self) -> NDArray[np.float64]:
+        n = self.steps.n_steps
+        rows = np.sort(self.rng.choice(n, min(n, _SAMPLE), replace=False))
+        return vectors_of(self.steps)[rows].astype(np.float64)
+
+    def _k_means(self, name: str, inner: LinearMap) -> Look:
+        n, linear = self.steps.n_steps, _after(self.first, inner)
+        most = max(2, min(_MOST_CODES, int(np.sqrt(n)), n // _ROWS_PER_CODE))
+        most = most if self.n_codes is None else min(self.n_codes, n)
+        return Look.at(self.part, name, linear, k_means(linear(self._sample), most, self.rng))
+
+    def _apart(self, fragments: Sequence[Ints]) -> list[Look]:
+        """Return the view of codes that lie apart, if there are any; see `codes_apart`."""
+        if "apart" not in self.views or not self.white.matrix.size:
+            return []
+        linear = _after(self.first, self.white)
         before: Floats | None = None
+        if self.previous is not None and self.previous.view == "apart":
+            before = np.linalg.pinv(linear.matrix) @ self.previous.map.matrix
+        found = codes_apart(self.space, self.rng, fragments, before)
+        if found is None:
+            return []
+        matrix, book = found
+        return [Look.at(self.part, "apart", _after(self.first, self.white.then(matrix)), book)]
+
+    def judged(
+        self, maps: Mapping[str, LinearMap], told: bool | None
+    ) -> tuple[list[Candidate], Judge]:
+        """Return the views, each judged, and what they were judged on."""
+        wanted = {name: m for name, m in maps.items() if name in self.views and m.matrix.any()}
+        looks = [self._k_means(name, inner) for name, inner in wanted.items()]
+        seen = [look.codes for look in looks]
+        if self.previous is not None:
+            seen.append(self.previous.codes(vectors_of(self.part)))
+        judge = Judge(self.part, find_motives(self.part, seen), told)
+        tried = [Candidate.of(look, judge) for look in looks]
         starts = tried
-        if previous is not None and previous.view == "apart":
-            before = np.linalg.pinv(linear.matrix) @ previous.map.matrix
+        if self.previous is not None and self.previous.view == "apart":
             starts = sorted(tried, key=lambda c: -c.score.mean)[:1]  # one start more will do
-        everything = linear(vectors_of(part))
-        found_apart = codes_apart(everything, rng, [start.codes for start in starts], before)
-        if found_apart is not None:
-            matrix, book = found_apart
-            look = Look.at(part, "apart", _after(first, white.then(matrix)), book)
-            tried.append(Candidate.of(look, judge))
-    if not tried:  # nothing varies, or nothing is apart
-        linear = _after(first, maps["standard"])
-        book = k_means(linear(rows), most, rng)
-        tried.append(Candidate.of(Look.at(part, "standard", linear, book), judge))
-    return tried, judge
+        tried += [Candidate.of(look, judge) for look in self._apart([c.codes for c in starts])]
+        if not tried:  # nothing varies, or nothing is apart
+            tried = [Candidate.of(self._k_means("standard", maps["standard"]), judge)]
+        return tried, judge
+
+    def look_ahead(
+        self,
+        best: Candidate,
+        found: Directions,
+        judge: Judge,
+        group: Callable[[Trajectory, Ints], Ints] | None,
+    ) -> tuple[Candidate, Directions]:
+        """Look also at what tells the next state, until states are Markov.
+
+        What an action moves only some steps later, nothing of it shows at once. States that are
+        found without it are not Markov: vectors tell the next one better than the state does. What
+        tells it is added to what actions depend on, as long as the next state, as states were
+        before, is predicted clearly better by the new codes. Then new states are looked at in the
+        same way. Noise with dynamics of its own tells nothing of states that do not hold any.
+        """
+        part = self.part
+        rows = np.flatnonzero(part.next_observations >= 0)
+        while True:
+            states = best.codes
+            if group is not None and (best.name != "apart" or self.previous is None):
+                states = group(part, states)[states]
+            if not memory_score(states, part).is_signal:
+                return best, found
+            ways, after = both(states, part.actions), part.next_observations[rows]
+            later = later_directions(self.white, self.space, rows, after, states, ways, self.rng)
+            longer = found.joined(later)
+            if longer.rank == found.rank:
+                return best, found
+            look = self._k_means("actions", longer.map)
+            tried = [
+                Candidate.of(each, judge) for each in [look, *self._apart([look.codes, states])]
+            ]
+            if group is not None:
+                tried = _score_groups(tried, judge, group)
+            marks = [foresight(each.codes, part, states) for each in tried]
+            mark, new = max(zip(marks, tried, strict=True), key=lambda pair: pair[0].mean)
+            ahead = mark.exceeds(foresight(best.codes, part, states))
+            better = max(ahead, new.score.exceeds(best.score))
+            alike = ahead > -CLEAR and new.score.mean > _SAFE * best.score.mean
+            if not alike or better < CLEAR or new.stepwise:
+                return best, found
+            best, found = new, longer

@@ -11,10 +11,11 @@ Those of two stretches of steps add up to those of both, so memory depends on th
 and on the number of actions, never on the number of steps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -117,6 +118,7 @@ _POOLED_RIDGE, _ACTION_RIDGE = 1e-3, 0.1  # of whitened vectors, whose variance 
 _PARTLY = 0.25  # power of the variances that is taken out for classifiers
 _FLUCTUATION = 1.2  # of the largest singular value that chance gives, times size^(-2/3)
 _FEWEST_STEPS = 20
+_NEW = 0.5  # share of a direction that the others do not hold
 _RARE, _ABOVE_OTHERS = 40, 1.1  # one in so many chance values may stand out from the others
 
 
@@ -155,8 +157,10 @@ class Directions:
 
     Attributes
     ----------
-    map
-        From vectors to coordinates along the directions, the strongest first.
+    white
+        Whitens vectors.
+    axes
+        The directions of whitened vectors, the strongest first, orthonormal.
     strengths
         The singular values of all directions, the strongest first.
     noise
@@ -164,14 +168,26 @@ class Directions:
         out from all others; the rank is the number of strengths clearly above it.
     """
 
-    map: LinearMap
+    white: LinearMap
+    axes: Floats
     strengths: Floats
     noise: float
 
     @property
+    def map(self) -> LinearMap:
+        """From vectors to coordinates along the directions."""
+        return self.white.then(self.axes)
+
+    @property
     def rank(self) -> int:
         """How many directions stand out from noise."""
-        return int(self.map.matrix.shape[1])
+        return int(self.axes.shape[1])
+
+    def joined(self, others: "Directions") -> "Directions":
+        """Add those of other directions that are mostly new."""
+        rest = others.axes - self.axes @ (self.axes.T @ others.axes)
+        new, share, _ = np.linalg.svd(rest, full_matrices=False)
+        return replace(self, axes=np.hstack([self.axes, new[:, share**2 > _NEW]]))
 
 
 def mean_and_scale(moments: VectorMoments) -> tuple[Floats, Floats]:
@@ -215,17 +231,77 @@ def _principal(moments: VectorMoments) -> tuple[Floats, Floats, Floats]:
 
 def action_directions(moments: VectorMoments, white: LinearMap) -> Directions:
     """Find the directions of whitened vectors that actions and rewards depend on."""
-    effects = [_effects(moments, white, copy) for copy in (0, 1)]
-    if not effects[0].size or not effects[1].size:
-        return Directions(white.then(np.zeros((white.matrix.shape[1], 0))), np.zeros(0), np.inf)
-    values, vectors = np.linalg.eigh(effects[0] @ effects[0].T)
+    return _standing_out(white, *(_effects(moments, white, copy) for copy in (0, 1)))
+
+
+def _standing_out(white: LinearMap, effects: Floats, by_chance: Floats) -> Directions:
+    """Return the directions of effects that are larger than chance would make them."""
+    if not effects.size or not by_chance.size:
+        return Directions(white, np.zeros((white.matrix.shape[1], 0)), np.zeros(0), np.inf)
+    values, vectors = np.linalg.eigh(effects @ effects.T)
     strengths = np.sqrt(np.maximum(values[::-1], 0.0))
-    chance = np.sqrt(np.maximum(np.linalg.eigvalsh(effects[1] @ effects[1].T)[::-1], 0.0))
+    chance = np.sqrt(np.maximum(np.linalg.eigvalsh(by_chance @ by_chance.T)[::-1], 0.0))
     others = chance[len(chance) // _RARE]  # what was met once or twice stands out by itself
     noise = float(min(chance[0], _ABOVE_OTHERS * others))
     above = 1 + _FLUCTUATION * len(strengths) ** (-2 / 3)
     rank = int((strengths > above * noise).sum())
-    return Directions(white.then(vectors[:, ::-1][:, :rank]), strengths, noise)
+    return Directions(white, vectors[:, ::-1][:, :rank], strengths, noise)
+
+
+def later_directions(
+    white: LinearMap,
+    space: Floats,
+    before: Ints,
+    after: Ints,
+    states: Ints,
+    ways: Ints,
+    rng: np.random.Generator,
+) -> Directions:
+    """Find the directions that tell the next state, or the last one, beyond the present state.
+
+    Where states are Markov there are none. What an action moves only some steps later shows in
+    what leads to the states that it moves at once.
+
+    Parameters
+    ----------
+    white, space
+        Whitens vectors, and those that it made.
+    before, after
+        The rows of steps, and the rows that they led to.
+    states, ways
+        The state of each row, and its state together with the action.
+    rng
+        Deals out vectors, to see how large effects look where there are none.
+    """
+    questions = (before, ways[before], states[after]), (after, states[after], states[before])
+
+    def effects(shown: Floats) -> Floats:
+        return np.hstack([_surplus(shown[rows], known, told) for rows, known, told in questions])
+
+    return _standing_out(white, effects(space), effects(rng.permutation(space)))
+
+
+def _surplus(x: Floats, known: Ints, told: Ints) -> Floats:
+    """Return how indicators depend on vectors by regression, beyond what is known already."""
+    n, size = x.shape
+    centered = x - x.mean(axis=0)
+    table = np.zeros((int(known.max()) + 1, int(told.max()) + 1))
+    np.add.at(table, (known, told), 1.0)
+    likely = table / np.maximum(table.sum(axis=1, keepdims=True), 1.0)
+    left = 1.0 - float((likely[known, told]).mean())  # variance that is to be explained
+    if left <= 0.0:
+        return np.zeros((size, table.shape[1]))
+    both = sums_by(centered, told, table.shape[1]) - likely.T @ sums_by(centered, known, len(table))
+    within = centered.T @ centered / n + _POOLED_RIDGE * np.eye(size)
+    slopes: Floats = np.linalg.solve(within, both.T / n) / np.sqrt(left)
+    return slopes
+
+
+def sums_by(vectors: Floats, codes: Ints, n_codes: int) -> Floats:
+    """Return the sum of the vectors of each code."""
+    n = len(codes)
+    which = scipy.sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), (n, n_codes))
+    return np.asarray(which.T @ vectors)
 
 
 def _effects(moments: VectorMoments, white: LinearMap, copy: int) -> Floats:

@@ -273,13 +273,6 @@ class Memory:
             np.log((counts + _PSEUDO_STEP * share) / (totals + _PSEUDO_STEP)) + shares
         )
 
-    def log_score(self, seen: Trajectory) -> Floats:
-        """Return the log probability of what followed each step of which that is known."""
-        after = outcomes(seen)
-        known = after >= 0
-        states = self.run_over(seen)[known]
-        return self.log_probabilities(states, seen.actions[known], after[known])
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for a file."""
         return MEMORY.pack(self)[0]

@@ -236,6 +236,23 @@ def score_with_age(
     return (together if stepwise else alone), stepwise
 
 
+def foresight(codes: Ints, steps: Trajectory, states: Ints) -> Score:
+    """Score how well codes and actions predict the next of some states, or the end."""
+    actions, following = steps.actions, next_codes(steps, states)
+    n_codes, n_actions, n_next = int(codes.max()) + 1, steps.n_actions, int(states.max()) + 2
+    after, pairs = np.where(following < 0, n_next - 1, following), codes * n_actions + actions
+    known, block = following != UNKNOWN, _blocks_of(len(codes))
+    gains = np.zeros(len(codes))
+    for half in (0, 1):
+        a, b = known & (block % 2 != half), known & (block % 2 == half)
+        share = (np.bincount(after[a], minlength=n_next) + 0.5) / (a.sum() + 0.5 * n_next)
+        by_code = _shrunk(codes[a], after[a], codes[b], after[b], share[after[b]], n_codes, n_next)
+        n_pairs = n_codes * n_actions
+        told = _shrunk(pairs[a], after[a], pairs[b], after[b], by_code, n_pairs, n_next)
+        gains[b] = np.log(told)
+    return _by_block(gains, block)
+
+
 def memory_score(codes: Ints, steps: Trajectory) -> Score:
     """Score what the code before tells about the next one, beyond the present code and the action.
 

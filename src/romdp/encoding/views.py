@@ -62,7 +62,7 @@ class Encoding:
     scores
         The held-out score and its standard error, in nats per step, of every view that was tried.
     rank
-        How many directions actions and rewards depend on.
+        How many directions actions and rewards depend on, at once or some steps later.
     strengths, noise
         The singular values behind the rank, and the largest one that chance gave.
     is_signal

@@ -196,7 +196,8 @@ class Online:
 
     def require_spaces(self, observations: Any, actions: Any) -> None:
         """Refuse an environment with other spaces than those that this was made for."""
-        ours, theirs = self._encoder.to_dict(), encoder_for(observations).to_dict()
+        theirs, ours = encoder_for(observations).to_dict(), self._encoder.to_dict()
+        ours = ours.get("remembered", ours)
         alike = ours.keys() == theirs.keys() and ("names" in ours or ours == theirs)
         if not alike or self._actions.to_dict() != actions_for(actions).to_dict():
             raise InvalidInputError(

@@ -178,6 +178,7 @@ def model_page(model: LatentModel, run: Run | None = None, environment: str = ""
         _finder(model) if model.named else "",  # vectors have no names to look for
         portrait_section(model),
         _graph(model),
+        _memory(model),
         *([_checks(content), _doubts(model, content)] if of_log else []),
         section("configuration", "What was done", _configuration(model, content, run, environment)),
         subtitle=subtitle,
@@ -313,6 +314,26 @@ def _graph(model: LatentModel) -> Html:
         note="Size: share of all steps. Ring: probability to stay. Arrows: probability to move on. "
         f"{some if model.n_states > MOST_NODES else ''}Click a state.",
     )
+
+
+def _memory(model: LatentModel) -> Html:
+    """Say what it brings to look back, and how many states that takes."""
+    if model.memory is None:
+        return Html("")
+    machine = model.memory.machine
+    text = (
+        f"States look back: each stands for the histories named with it, and the graph shows "
+        f"which follows which. The machine behind them has {count(machine.n_states, 'state')}."
+    )
+    if np.isfinite(machine.gain):
+        text += (
+            f" Held-out steps are predicted better by {machine.gain:.3f} nats per step (standard "
+            f"error {machine.error:.3f}) than without looking back."
+        )
+    rows = [[round(size), f"{score:.3f}"] for size, score in machine.curve.tolist()]
+    heads = ["states", "nats per held-out step"]
+    curve = table(heads, rows) if rows else ""
+    return section("memory", "What memory brings", curve, note=text)
 
 
 def _earnings(content: dict[str, Any]) -> Html:
