@@ -106,8 +106,10 @@ def test_a_page_is_not_written_where_none_can_be(command, out):
     ("arguments", "words"),
     [
         (("--states", 100_000, "--observations", 100_000), "GiB"),
-        (("--observations", 10**19), "GiB"),
-        (("--states", 10**19), "fewer than|GiB"),
+        (("--observations", 10**18), "GiB"),
+        (("--states", 10**18), "fewer than|GiB"),
+        (("--observations", 10**19), f"n_observations is {10**19}; .* from 1 to {2**62}"),
+        (("--states", 10**19), f"n_states is {10**19}; .* from 1 to {2**62}"),
     ],
 )
 def test_worlds_beyond_any_memory(command, arguments, words):
@@ -121,7 +123,8 @@ def test_worlds_beyond_any_memory(command, arguments, words):
     [
         (("--steps", "1e19"), "steps is 10000000000000000000"),
         (("--seeds", str(2**63)), f"seeds is {2**63}"),
-        (("--observations", "1e19"), "GiB"),
+        (("--observations", "1e18"), "GiB"),
+        (("--observations", "1e19"), f"--observations is {10**19}"),
         (("--states", "100000", "--observations", "100000"), "GiB"),
         (("--factor", "0"), "factor is 0"),
     ],

@@ -112,7 +112,7 @@ def test_a_directory_that_cannot_be_made(tmp_path, monkeypatch):
         ('{"kind": "romdp experiment", "version": 2, "seeds": 1e6}', "more than 1,000,000"),
         ('{"kind": "romdp experiment", "version": 2, "worlds": [{"name": 3}]}', "name of a world"),
         ('{"kind": "romdp experiment", "version": 2, "agents": {}}', "agents is"),
-        ('{"kind": "romdp experiment", "version": 2, "agents": [3]}', "agent is 3"),
+        ('{"kind": "romdp experiment", "version": 2, "agents": [3]}', r"agents\[0\] is 3"),
         ('{"kind": "romdp experiment", "version": 2, "observations": ["x"]}', "observations is"),
     ],
 )

@@ -283,6 +283,8 @@ GOOD: dict[str, Any] = {
     "Encoder.learn.steps": seen,
     "LatentModel.save.path": lambda: f"{FOLDER}/model",
     "LatentModel.score.log": log,
+    "LatentModel.compare.other": model,
+    "LatentModel.drift.log": log,
     "LatentModel.asked_of.names": lambda: [0, 1],
     "LatentModel.states_of.names": lambda: [0, 1],
     "LatentModel.in_units.value": lambda: 0.5,

@@ -97,6 +97,7 @@ def online(agent, observations, **settings):
     """Return an agent in the middle of an episode, with a second stream."""
     learner, rng = romdp.Online(agent, observations, 2, **settings), np.random.default_rng(0)
     is_box = observations is ToyVectors.observation_space
+    str(observations)  # a Box keeps how its ends are written once it was printed
     for step in range(60):
         shown = rng.normal(size=2) if is_box else step % 3
         learner.act(shown, stream=step % 2)

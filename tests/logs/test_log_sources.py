@@ -142,7 +142,7 @@ def test_what_is_no_log_is_refused_at_once(tmp_path):
     with open(strange, "w", encoding="utf-8") as file:
         file.write("page\n1\n")
     for data, words in (
-        ("", "the name of the log is empty"),
+        ("", "data is ''; pass the name of a file"),
         (tmp_path / "fifo.csv", "is a FIFO or a device"),
         ("/dev/zero", "is a FIFO or a device"),
         (os.fsdecode(strange), "is not UTF-8"),

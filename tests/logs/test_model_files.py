@@ -105,9 +105,11 @@ def test_files_that_a_user_added_are_kept(tmp_path):
 def test_places_that_cannot_be_a_model_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo")
-    for place in (".", "", "/", "fifo", "/dev/null"):
+    for place in (".", "/", "fifo", "/dev/null"):
         with pytest.raises(InvalidInputError, match="cannot write"):
             new().save(place)
+    with pytest.raises(InvalidInputError, match="path is ''"):
+        new().save("")
     assert names(tmp_path) == ["fifo"]
 
 

@@ -30,7 +30,7 @@ from romdp.clustering.clusterer import (
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, index, optional, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
-from romdp.core.validation import check, check_fields, choice, how_many, shown
+from romdp.core.validation import LARGEST_WHOLE, check, check_fields, choice, how_many, shown
 from romdp.data.budget import Budget
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _PLANNER, _CLUSTERER, _UNSEEN = range(1, 4)  # streams of the seed; 0 is the world's
 
-_MOST_STEPS = 2**62  # so that sums of steps do not overflow
+_MOST_STEPS = LARGEST_WHOLE // 2  # of a life that is loaded, and may go on
 _COUNTERS = ("step", "epoch", "epoch_start", "last_start", "sweeps", "found_at")
 _FORMAT = Format(
     "agent",

@@ -73,7 +73,7 @@ def check_output(path: PathLike, kind: str = "file") -> Path:
     """
     shown = as_path(path)
     if shown.name in ("", ".."):
-        raise InvalidInputError(f"path is {str(shown)!r}, which cannot be written: name a {kind}")
+        raise InvalidInputError(f"cannot write path {str(shown)!r}: name a {kind}")
     target = Path(os.path.realpath(path))
     try:
         found = target.lstat().st_mode

@@ -27,6 +27,7 @@ _MOST = 2**31  # elements that a space may have and still be numbered
 _MANY = 2**20  # elements from which only those that occur are numbered
 _LONG_NAME = 80  # characters of an observation that are shown
 _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_NO_ELEMENT = (TypeError, ValueError, KeyError, IndexError, OverflowError)  # infinity, say
 _CAPACITY = 2**13  # different observations that an environment may show where it does not say
 
 
@@ -444,7 +445,7 @@ class Numbering(ObservationEncoder):
             number = self._encode(observation)
             if not np.ndim(number) and 0 <= number < self.size:
                 return int(number)
-        except (TypeError, ValueError, KeyError, IndexError):
+        except _NO_ELEMENT:
             pass
         raise InvalidInputError(f"{self.what} {observation!r} is not in {self.space}")
 
@@ -458,7 +459,7 @@ class Numbering(ObservationEncoder):
             return np.array([self.read(observations)]), True
         try:
             codes = np.asarray(self._inside(stacked(self.space, observations)), np.int64)
-        except (TypeError, ValueError, KeyError, IndexError):
+        except _NO_ELEMENT:
             codes = np.zeros((0, 0), np.int64)
         if codes.ndim != 1:
             raise InvalidInputError(f"not all of these {self.what}s are in {self.space}")

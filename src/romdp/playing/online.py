@@ -13,7 +13,7 @@ from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, describe, exact, fingerprint, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
-from romdp.core.validation import check, flag, whole_number
+from romdp.core.validation import as_path, check, flag, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.encoding.memory import check_memory
@@ -424,6 +424,7 @@ class Online:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent's state, whole or not at all, with a description of the agent."""
+        as_path(path)
         with self._turn:
             streams = list(self._streams.values())
             sums = [self._episodes.under_way(name) for name in self._streams]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import count
-from romdp.core.validation import choice, freeze, shown, whole_number
+from romdp.core.validation import check, choice, freeze, shown, whole_number
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.vectors import are_vectors
@@ -558,6 +558,7 @@ class LatentModel:
         """
         from romdp.logs.model.twomodels import compare
 
+        check(other, "other", LatentModel)
         return compare(self, other)
 
     def to_frame(self) -> "pandas.DataFrame":
