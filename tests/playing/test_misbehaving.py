@@ -280,7 +280,7 @@ def test_a_clusterer_that_fails_leaves_the_agent_as_it_was():
     assert one.n_steps == other.n_steps == 30
 
 
-@pytest.mark.parametrize("state", [None, 3, "state", object()], ids=repr)
+@pytest.mark.parametrize("state", [None, 3, "state", object()], ids=type)
 def test_agents_whose_state_is_none(state):
     agent = Anything(name="mine", start=returns(state))
     with pytest.raises(ROMDPError, match=r"start\(\) of Anything"):

@@ -216,8 +216,8 @@ def fit(
     if is_minari(data):
         data = read_minari(data)
     named = (action, reward, episode, order, terminated, propensity)
-    for name, called in (("progress", progress), ("stage", stage)):
-        check(called, name, None, function)
+    for watching, called in (("progress", progress), ("stage", stage)):
+        check(called, watching, None, function)
     check(method, "method", str, "regroup")
     check(client, "client", None, "submit")
     check(ends, "ends", None, str)
