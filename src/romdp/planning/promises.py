@@ -19,7 +19,6 @@ good to be true. A plan needs less than that: whether to try it.
   always lure the agent away.
 - *Surprises.* A pair that was tried may lead to somewhere new too. How much better or worse than
   usual that is, is drawn from how much the outcomes of one pair differ where several were seen.
-  Once everything was tried there are no promises to lure away from, and it may be anywhere.
 """
 
 from dataclasses import replace
@@ -94,18 +93,14 @@ def promising_plan(
     promise = best + hope - _CLOSE * abs(best) * tried.mean(axis=1)
 
     rewards = np.minimum(rewards, (means + most) / 2)
-    start = None if start is None else np.minimum(start, best + hope)
-    stuck = hope > 0.0 and bool(tried[met].all())
-    if tried.all():
-        everywhere = SparseRows(laws.indptr, laws.indices, laws.data)
-        return replace(solve(everywhere, rewards, promise, goal, start), is_stuck=stuck)
     if start is not None:
+        start = np.minimum(start, best + hope)
         values = np.append(start, 0.0)
         more = _surprises(*frequencies, values, surprise, rng.random(surprise.size))
         rewards = rewards + goal.rate * more.reshape(tried.shape)
     plan = solve(usual, rewards, promise, goal, start)
     if hope > 0.0 or tried[met].all():
-        return replace(plan, is_stuck=stuck)
+        return replace(plan, is_stuck=hope > 0.0 and bool(tried[met].all()))
 
     after = _expected(*usual, np.append(plan.values, 0.0)).reshape(tried.shape)
     gains = np.where(tried, rewards - goal.zero_reward + goal.rate * after, -np.inf)
