@@ -1,10 +1,9 @@
-"""One table of all that is claimed about speed, memory and regret: ``make bench``.
+"""One table of all that is claimed about speed and memory: ``make bench``.
 
-Every speed is a ratio to plain code that was timed in the same run; every regret is a ratio to
-the oracle's on the same worlds and seeds. Prints how far it is; the page goes to
-docs/results/bench.md or to ``--out``.
+Every speed is a ratio to plain code that was timed in the same run. Prints how far it is; the
+page goes to docs/results/bench.md or to ``--out``.
 
-    python benchmarks/table.py                          # 5 to 8 minutes on two idle cores
+    python benchmarks/table.py                          # some 3 minutes on two idle cores
     python benchmarks/table.py --quick --out quick.md   # a few seconds, rough
 """
 
@@ -19,7 +18,6 @@ import multiprocessing
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -28,21 +26,15 @@ from pathlib import Path
 from typing import Any
 
 import environment
-import grid
 import grouping_scale
 import learning
 import machine
-import numpy as np
 import planner
 import simulator
 
 import romdp
-from romdp.experiments import make_agent
-from romdp.experiments.agents import Settings
 
 DEFAULT = machine.ROOT / "docs" / "results" / "bench.md"
-TELLER = {"lc-psrl": "oracle-psrl", "lc-ucrl": "oracle", "sl-ucrl": "oracle", "ucrl2": "oracle"}
-"""The agents, and the one that is told the hidden states and plans in the same way."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +60,6 @@ class Effort:
         (3_000, 10_000_000),
     )
     grouping_states: int = 50
-    regret_sizes: tuple[int, ...] = (10, 30, 100)
-    regret_steps: int = 1_000_000
-    seeds: int = 10
     repeats: int = 5
 
 
@@ -83,9 +72,6 @@ QUICK = Effort(
     learning=((30, 5_000, 500),),
     grouping=((50, 5_000),),
     grouping_states=5,
-    regret_sizes=(10,),
-    regret_steps=500,
-    seeds=1,
     repeats=1,
 )
 
@@ -223,64 +209,6 @@ def grouping_part(effort: Effort) -> str:
     )
 
 
-def regret_of(agent: str, size: int, steps: int, seed: int) -> dict[str, Any]:
-    """Play one run of the grid."""
-    world = romdp.worlds.random_romdp(5, 4, size, seed=seed)
-    made = make_agent(agent, world, Settings(scale=0.1))
-    return grid.score(made, world, steps, seed)
-
-
-def regret_part(effort: Effort) -> str:
-    names = [*TELLER, *dict.fromkeys(TELLER.values())]
-    cases = [
-        {"agent": agent, "size": size, "steps": effort.regret_steps, "seed": seed}
-        for size in reversed(effort.regret_sizes)  # the longest first
-        for agent in names
-        for seed in range(effort.seeds)
-        if not (agent == "sl-ucrl" and size > 30)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        done = grid.run_all(regret_of, cases, Path(folder) / "runs.jsonl")
-    finals = {(r["agent"], r["size"], r["seed"]): r for r in done}
-    rows = []
-    for size in effort.regret_sizes:
-        for agent, reference in TELLER.items():
-            if (agent, size, 0) in finals:
-                mine, told = (
-                    np.array([finals[name, size, s]["pseudo_regret"] for s in range(effort.seeds)])
-                    for name in (agent, reference)
-                )
-                exact = sum(finals[agent, size, s]["exact"] for s in range(effort.seeds))
-                low, high = ratio_interval(mine, told)
-                rows.append(
-                    (
-                        size,
-                        agent,
-                        f"{mine.mean():,.0f}",
-                        f"{told.mean():,.0f} ({reference})",
-                        f"{mine.mean() / told.mean():.2f} [{low:.2f}, {high:.2f}]",
-                        f"{exact} of {effort.seeds}",
-                    )
-                )
-    return markdown(
-        "Regret",
-        f"`random_romdp(5, 4, Y, seed)`, seeds 0 to {effort.seeds - 1}, {effort.regret_steps:,} "
-        "steps, widths scaled by 0.1: mean pseudo-regret, and its ratio to that of the agent that "
-        "is told the hidden states and plans in the same way, on the same worlds (95% bootstrap "
-        "interval over seeds, paired). SL-UCRL is told X, the others are not; it is left out above "
-        "Y = 30, where its moments take longer than all the rest.",
-        "Y | agent | pseudo-regret | told the states | ratio | hidden states exact",
-        rows,
-    )
-
-
-def ratio_interval(mine: np.ndarray, told: np.ndarray, draws: int = 10_000) -> tuple[float, float]:
-    """Bootstrap the ratio of means over seeds, pairs kept together."""
-    drawn = np.random.default_rng(0).integers(mine.size, size=(draws, mine.size))
-    low, high = np.percentile(mine[drawn].mean(axis=1) / told[drawn].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
-
-
 def starting_part(effort: Effort) -> str:
     commands = {
         "`python -c pass`": ["-c", "pass"],
@@ -306,7 +234,6 @@ PARTS: dict[str, Callable[[Effort], str]] = {
     "planner": planner_part,
     "learning loop": learning_part,
     "grouping": grouping_part,
-    "regret": regret_part,
     "starting": starting_part,
 }
 
@@ -325,7 +252,7 @@ def main() -> None:
     command = "python benchmarks/table.py --quick --out FILE" if options.quick else "make bench"
     page = [
         "# Benchmarks\n",
-        "**Question.** How fast is it beside plain code, and how close to the oracle does it come? "
+        "**Question.** How fast is it beside plain code? "
         f"**Command and seeds.** Written by `{command}`; the seeds are those of the headings, from "
         "0 on, and ratios are taken within one run, so that they mean something on a busy machine "
         "as well.\n",

@@ -76,8 +76,8 @@ def page(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench") / "bench.md"
     done = bench("--quick", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert "[1/7]" in done.stderr  # it says how far it is
-    assert "[7/7]" in done.stderr
+    assert "[1/6]" in done.stderr  # it says how far it is
+    assert "[6/6]" in done.stderr
     return out.read_text(encoding="utf-8")
 
 
@@ -97,7 +97,6 @@ def test_every_claim_has_its_table(page):
         "Planner",
         "Learning loop",
         "Grouping by likelihood",
-        "Regret",
         "Starting",
     ]
     assert all(rows(page, heading) for heading in headings)
@@ -109,11 +108,6 @@ def test_ratios_are_those_of_their_row(page):
     for _, ours, plain, ratio in rows(page, "Simulator"):
         quotient = float(ours.replace(",", "")) / float(plain.replace(",", ""))
         assert float(ratio.replace(",", "")) == pytest.approx(quotient, rel=0.01, abs=0.5)
-    for _, agent, mine, told, ratio, _ in rows(page, "Regret"):
-        quotient = float(mine.replace(",", "")) / float(told.split()[0].replace(",", ""))
-        value, low, high = map(float, re.findall(r"-?[\d.]+", ratio))
-        assert value == pytest.approx(quotient, rel=0.02), agent
-        assert low <= value <= high, agent
 
 
 @pytest.mark.slow
