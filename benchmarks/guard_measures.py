@@ -188,7 +188,7 @@ def sets_hold(seed: int) -> float:
     world = romdp.worlds.random_romdp(5, 4, 5, seed=seed)
     seen = romdp.simulate(world, "uniform", 3_001, seed=seed)
     truth = world.observable
-    doubt = doubt_per_pair(romdp.Counts.zeros(5, 4), 1, 0.05)
+    doubt = doubt_per_pair(romdp.Counts.zeros(5, 4), 0.05)
     return float(
         is_covered(
             seen.observations, seen.actions, seen.rewards, truth.transition, truth.reward, doubt

@@ -106,7 +106,7 @@ def coverage(make_world, make_policy, runs: int, steps: int) -> float:
         rng = np.random.default_rng(seed)
         seen = romdp.simulate(world, make_policy(rng), steps + 1, seed=seed)
         truth = world.observable
-        doubt = doubt_per_pair(romdp.Counts.zeros(truth.n_states, truth.n_actions), 1, DELTA)
+        doubt = doubt_per_pair(romdp.Counts.zeros(truth.n_states, truth.n_actions), DELTA)
         covered += is_covered(
             seen.observations, seen.actions, seen.rewards, truth.transition, truth.reward, doubt
         )
