@@ -601,8 +601,12 @@ def limits(seconds=12 * SECONDS, gigabytes=GIGABYTES):
 # What messages call an argument where that is clearer than its name.
 ALIASES = {
     "X": r"vectors|observation|array|Input|steps|n_states|list|rows",
-    "path": r"cannot (read|write)|model|there is no|is no|holds|directory",
-    "previous": r"grouping",
+    "path": r"cannot (read|write)|model|there is no|is no|holds|directory|not a file of romdp",
+    "checkpoint": r"not a file of romdp",
+    "previous": r"grouping|middle has shape",
+    "n_observations": r"entries must lie from",
+    "names": r"an observation holds",
+    "trajectories": r"trajectory",
     "planner": r"plan\(\)",
     "value": r"objective",
     "name": r"agent|world|baseline",
@@ -621,7 +625,7 @@ ALIASES = {
     "actions": r"spaces",
     "data": r"logs?|column|rows|table|files?|kind",
     "world": r"reward_range",
-    "env": r"environment",
+    "env": r"environment|observations holds",
 }
 
 

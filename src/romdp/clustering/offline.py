@@ -106,7 +106,7 @@ def cluster(
     check(method, "method", str, "regroup")
     if isinstance(method, str):
         if method not in METHODS:
-            raise UnknownNameError("method", method[:80], METHODS)
+            raise UnknownNameError("method", method, METHODS)
         method = METHODS[method](n_states)
     if seen.vectors is not None:
         return _cluster_rows(seen, method, seed, encoder)

@@ -22,7 +22,7 @@ class UnknownNameError(InvalidInputError):
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         listed = f"choose from {', '.join(shortened(names))}"
         hint = f"did you mean {near[0]!r}?" if near else listed
-        super().__init__(f"unknown {kind} {name!r}: {hint}")
+        super().__init__(f"unknown {kind} {name[:80]!r}: {hint}")
 
 
 class StructureError(ROMDPError, ArithmeticError):

@@ -63,7 +63,12 @@ def check(value: Any, name: str, *kinds: type | str | Callable[..., Any] | None)
             if isinstance(value, kind):
                 return
         elif isinstance(kind, str):
-            if not isinstance(value, type) and callable(getattr(value, kind, None)):
+            is_number = isinstance(value, np.ndarray) and not value.ndim  # has every method
+            if (
+                not isinstance(value, type)
+                and not is_number
+                and callable(getattr(value, kind, None))
+            ):
                 return
         elif kind is None:
             if value is None:
@@ -90,6 +95,8 @@ def _meant(value: Any, kinds: tuple[Any, ...]) -> str:
         homes = (kind.__module__.partition(".")[0].replace("builtins", "") for kind in classes)
         named = [f"{home}.{kind.__name__}" for home, kind in zip(homes, classes, strict=True)]
         return f"pass a {' or '.join(name.removeprefix('.') for name in named)}"
+    if kinds[0] in ("__iter__", "__len__"):
+        return "pass a list"
     such = ", ".join(f"romdp.{name}" for name in makers[:3])
     return f"pass an object with {kinds[0]}(), such as {such}"
 
@@ -246,7 +253,7 @@ def choice(value: Any, name: str, options: Iterable[str]) -> str:
         raise InvalidInputError(f"{name} is {shown(value)}; choose from {listed}")
     names = list(options)
     if value not in names:
-        raise UnknownNameError(name, value[:80], names)
+        raise UnknownNameError(name, value, names)
     return value
 
 

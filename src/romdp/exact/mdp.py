@@ -258,7 +258,7 @@ class MDP(Frozen):
         rewards = self.reward - goal.zero_reward
         horizon, given = goal.horizon, None
         if policy is not None:
-            shape = np.shape(policy)
+            shape = rectangular(policy, "policy").shape
             rows = (self.n_states,) if horizon is None or len(shape) < 2 else (horizon, shape[1])
             given = whole_array(policy, "policy", rows, 0, self.n_actions - 1)
         if horizon is not None:

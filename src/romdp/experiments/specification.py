@@ -14,7 +14,7 @@ from romdp.agents.agent import Agent
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import stream
 from romdp.core.storage import OLD
-from romdp.core.validation import check, check_fields, choice, whole_number
+from romdp.core.validation import check, check_fields, choice, shown, whole_number
 from romdp.exact.objectives import parse_optional
 from romdp.experiments.agents import (
     BASELINE_NAMES,
@@ -289,7 +289,7 @@ _ENTRIES = (
 def _some(values: Any, name: str) -> tuple[Any, ...]:
     """Check a list that must not be empty."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidInputError(f"{name} is {values!r}; pass a list")
+        raise InvalidInputError(f"{name} is {shown(values)}; pass a list")
     if not values:
         raise InvalidInputError(f"{name} is an empty list; pass at least one")
     return tuple(values)

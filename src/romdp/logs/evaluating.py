@@ -195,6 +195,7 @@ def evaluate(
     aim = None if objective is None else read_objective(objective)
     for name, column in (("action", action), ("reward", reward)):
         check(column, name, str)
+    check(ends, "ends", None, str)
     flag(sort, "sort")
     pieces = open_source(data)
     observation = split_name(observation, pieces)

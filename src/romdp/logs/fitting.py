@@ -195,6 +195,7 @@ def fit(
     True
     """
     looks_back = check_memory(memory)
+    check(method, "method", str, "regroup")
     if looks_back != 0 and counts:
         raise InvalidInputError(
             f"memory is {memory!r}, but a table of counts does not tell what came before; pass the "
@@ -218,7 +219,6 @@ def fit(
     named = (action, reward, episode, order, terminated, propensity)
     for watching, called in (("progress", progress), ("stage", stage)):
         check(called, watching, None, function)
-    check(method, "method", str, "regroup")
     check(client, "client", None, "submit")
     check(ends, "ends", None, str)
     flag(sort, "sort")

@@ -13,7 +13,7 @@ from romdp.core.errors import InvalidInputError, MisuseError, StorageError
 from romdp.core.formats import Format, describe, exact, fingerprint, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.storage import read_arrays, reading, write_arrays
-from romdp.core.validation import as_path, check, flag, whole_number
+from romdp.core.validation import as_path, check, flag, shown, whole_number
 from romdp.data.partition import Partition
 from romdp.data.trajectory import END, UNKNOWN
 from romdp.encoding.memory import check_memory
@@ -363,7 +363,7 @@ class Online:
         with self._turn:
             place = self._stream(stream)
             if place.action == _NONE:
-                where = "" if stream is None else f" of stream {stream!r}"
+                where = "" if stream is None else f" of stream {shown(stream)}"
                 raise MisuseError(
                     f"observe(){where} belongs to no act(): call act(observation) first. Where "
                     "several sequences of steps go on at once, name them: act(..., stream=name) "
@@ -419,7 +419,7 @@ class Online:
 
     def _stream(self, name: str | int | None) -> _Stream:
         if not isinstance(name, str | int | None):
-            raise InvalidInputError(f"stream is {name!r}; name it by a text or a whole number")
+            raise InvalidInputError(f"stream is {shown(name)}; name it by a text or a whole number")
         return self._streams.get(name) or _Stream(len(self._streams))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -147,7 +147,6 @@ def run_bound(
     return RunBound(title, tuple(rows), bound, stretches, caveat)
 
 
-@takes(playing="__iter__")
 def epoch_counts(playing: Any) -> tuple[list[Ints], list[Ints]]:
     """Play a run to its end and return nu_k(s, a) and N_k(s, a) of every epoch.
 
@@ -176,6 +175,8 @@ def epoch_counts(playing: Any) -> tuple[list[Ints], list[Ints]]:
     """
     visits: list[Ints] = []
     counts: list[Ints] = []
+    if not hasattr(playing, "state"):
+        raise InvalidInputError(f"playing is {shown(playing)}; pass what romdp.epochs returns")
     n_actions = playing.state.recorder.n_actions
     grouping, before = playing.state.partition, playing.state.recorder.visits.copy()
     for _ in playing:

@@ -301,6 +301,7 @@ class Distraction(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
     rotation: Floats
 
     @takes(env=gymnasium.Env, n_numbers=whole_number, correlation=real_number, sd=real_number)
+    @takes(seed=seed_sequence)
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -15,6 +15,7 @@ from romdp.core.lazy import find_modules_here
 from romdp.core.randomness import Seed, generator, seed_sequence
 from romdp.core.validation import (
     check_memory,
+    flag,
     freeze,
     how_many,
     real_array,
@@ -61,7 +62,7 @@ class RichObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstru
 
     labels: Ints
 
-    @takes(env=gymnasium.Env, per_state=how_many)
+    @takes(env=gymnasium.Env, per_state=how_many, seed=seed_sequence)
     def __init__(self, env: gymnasium.Env[Any, Any], per_state: int, seed: Seed = 0) -> None:
         RecordConstructorArgs.__init__(self, per_state=per_state, seed=seed)
         gymnasium.ObservationWrapper.__init__(self, env)
@@ -351,6 +352,7 @@ class VectorObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
     """
 
     @takes(env=gymnasium.Env, classes=(list, tuple, np.ndarray))
+    @takes(classes="__len__", seed=seed_sequence, reveal_hidden_state=flag)
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
