@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from romdp.worlds.simulator import Simulator as Simulator
     from romdp.worlds.simulator import simulate as simulate
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__)
 
