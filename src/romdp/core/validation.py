@@ -133,14 +133,20 @@ def takes(**kinds: Any) -> Callable[[_Function], _Function]:
     """
 
     def decorate(function: _Function) -> _Function:
-        signature = inspect.signature(function)
+        parameters = inspect.signature(function).parameters.values()
+        places = {p.name: i for i, p in enumerate(parameters) if p.kind is p.POSITIONAL_OR_KEYWORD}
 
         @functools.wraps(function)
         def checked(*arguments: Any, **named: Any) -> Any:
-            given = signature.bind(*arguments, **named).arguments
-            for name in kinds.keys() & given.keys():
-                kind = kinds[name]
-                check(given[name], name, *(kind if isinstance(kind, tuple) else (kind,)))
+            for name, kind in kinds.items():  # not by `bind`: this runs in every epoch
+                place = places.get(name, len(arguments))
+                if place < len(arguments):
+                    value = arguments[place]
+                elif name in named:
+                    value = named[name]
+                else:
+                    continue
+                check(value, name, *(kind if isinstance(kind, tuple) else (kind,)))
             return function(*arguments, **named)
 
         return checked  # type: ignore[return-value]
