@@ -22,7 +22,7 @@ from machine import about
 
 import romdp
 from romdp.core.compiled import kernel
-from romdp.planning.timeuniform import chance_ends, doubt_per_pair, highest_rewards
+from romdp.planning.timeuniform import doubt_per_pair, highest_rewards, probability_ends
 
 RIVER_STEPS, RANDOM_STEPS = 5_000, 100_000
 DELTA, ROUNDING = 0.05, 1e-9
@@ -88,7 +88,7 @@ def is_covered(observations, actions, rewards, transition, mean_reward, doubt) -
         loss = highest_rewards(n, n - total, n - 2.0 * total + of_squares, doubt)[0, 0]
         if 1.0 - mean > loss + ROUNDING:
             return False
-        lows, highs = chance_ends(moves[s : s + 1, a : a + 1], doubt)
+        lows, highs = probability_ends(moves[s : s + 1, a : a + 1], doubt)
         for following in range(n_states):
             chance = transition[s, a, following]
             if chance < lows[0, 0, following] - ROUNDING:

@@ -12,7 +12,7 @@ from scipy.special import betaln, xlogy
 import romdp
 from romdp.core.errors import InvalidInputError
 from romdp.planning.backup import new_iteration, rank, slack, widen
-from romdp.planning.bounds import chance_radii, ends, highest_mean
+from romdp.planning.bounds import ends, highest_mean, probability_radii
 
 ETA = 1.12
 
@@ -67,7 +67,7 @@ def make_counts(seed, n_states, n_actions, samples, alpha=0.3, sparse=False):
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 60, 1000, 10**6])
 @pytest.mark.parametrize("level", [1e-2, 1e-7])
 def test_the_ends_are_those_of_the_formulas(n, level):
-    allowed = chance_radii(float(n), 7, -np.log(level))
+    allowed = probability_radii(float(n), 7, -np.log(level))
     for k in sorted({0, 1, n // 10, n // 3, n // 2, n - 1, n}):
         found = ends(k / n, allowed)
         assert found == pytest.approx(plain_chance(k, n, 7, level), abs=6e-6)
@@ -107,7 +107,7 @@ def test_intervals_of_counts():
         n = counts.visits[pair]
         if n == 0:
             assert (found.lowest_rewards[pair], found.highest_rewards[pair]) == (0, 1)
-            assert (found.highest_chances[pair] == 1).all()
+            assert (found.highest_probabilities[pair] == 1).all()
             continue
         total = counts.reward_sums[pair]
         variance = total / n - (total / n) ** 2
@@ -117,8 +117,8 @@ def test_intervals_of_counts():
         assert found.lowest_rewards[pair] == pytest.approx(low, abs=0.01)
         for following in range(4):
             low, high = plain_chance(counts.transitions[pair][following], n, 4, level)
-            assert found.lowest_chances[pair][following] == pytest.approx(low, abs=6e-6)
-            assert found.highest_chances[pair][following] == pytest.approx(high, abs=6e-6)
+            assert found.lowest_probabilities[pair][following] == pytest.approx(low, abs=6e-6)
+            assert found.highest_probabilities[pair][following] == pytest.approx(high, abs=6e-6)
 
 
 def test_certain_rewards_are_learned_faster_than_coins():
@@ -240,7 +240,7 @@ def test_the_truth_stays_inside(p):
     sums = np.cumsum(rng.random((2000, 3000)) < p, axis=1)
     outside = np.zeros(2000, bool)
     for n in np.unique(np.geomspace(1, 3000, 120).astype(int)):
-        allowed = chance_radii(float(n), 2, -np.log(0.1))
+        allowed = probability_radii(float(n), 2, -np.log(0.1))
         low, high = np.array([ends(k / n, allowed) for k in range(n + 1)]).T
         k = sums[:, n - 1]
         outside |= (p < low[k]) | (p > high[k]) | (1 - p < low[n - k]) | (1 - p > high[n - k])

@@ -10,14 +10,14 @@ from romdp.core.validation import check_fields, flag, real_number, whole_number
 from romdp.data.budget import FOREVER
 from romdp.data.counts import Counts
 
-SLACK = 1.0 / 128.0  # visits that do not end an epoch, for each surprising pair
+SLACK = 1.0 / 128.0  # visits that an epoch lets pass, for each pair that is still surprising
 
 
 class Stopping(Protocol):
     """What every stopping rule looks like.
 
     ``eager`` says whether a used-up budget ends the epoch at once, or only when the epoch
-    would exceed it. A rule may also have ``spare(counts)``, how often it does neither.
+    would exceed it. A rule may also have ``spare(counts)``: how many such visits it lets pass.
     """
 
     @property
@@ -56,9 +56,9 @@ class Doubling:
         A smaller one than 1 ends epochs sooner: when some count N has grown by N to this power.
         With 1/2 there are still only of the order of sqrt(steps) epochs; see `Doubling.frequent`.
     slack
-        How many visits that would end the epoch do not, as a share of the pairs tried so far that
-        are still surprising. Where very many were tried and any of them may lead anywhere, one more
-        visit hardly changes the plan. Where moves are certain it may change all of it.
+        An epoch lets some visits pass that would end it: this many for each pair tried so far that
+        is still surprising. Where a great many were tried and any of them may lead anywhere, one
+        more visit hardly changes the plan. Where moves are certain it may change all of it.
     eager
         True: it ends as soon as ``v(s, a) = max(1, N_k(s, a))`` for some pair, v being the
         visits inside the epoch (Algorithm `alg:sm.ucrl` of the paper). False: it ends when a
@@ -105,8 +105,8 @@ class Doubling:
         a fifth to a third lower in most worlds (docs/results/posterior.md), with twice the epochs.
 
         With thousands of pairs nearly every step tries one for the first time and would end the
-        epoch. So it goes on for one such visit for every 128 pairs that were tried, and fewer the
-        less often a pair that is tried again leads to somewhere new.
+        epoch. So it lets one such visit pass for every 128 pairs that were tried, and fewer the
+        more seldom a pair that is tried again leads to somewhere new.
         """
         return cls(grow=1, power=0.5, slack=SLACK)
 
@@ -126,7 +126,7 @@ class Doubling:
         return FOREVER if self.grow is None else last_length + self.grow
 
     def spare(self, counts: Counts) -> int:
-        """Return how many visits that would end this epoch do not."""
+        """Return how many of the visits that would end this epoch are let pass."""
         tried = int(np.count_nonzero(counts.visits))
         if self.slack * tried < 1.0:
             return 0
@@ -138,6 +138,6 @@ class Doubling:
 
 
 def spare_of(stopping: Stopping, counts: Counts) -> int:
-    """Return how many visits that would end an epoch do not: none by a rule that does not say."""
+    """Return how many visits a rule lets pass that would end an epoch: none if it does not say."""
     rule: Any = stopping
     return int(rule.spare(counts)) if hasattr(rule, "spare") else 0

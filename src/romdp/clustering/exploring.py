@@ -24,7 +24,7 @@ class UntilSure:
 
     - the expected number of misplaced observations is at most ``delta``;
     - every other number of groups that was tried scores worse by at least ``log(1 / delta)``;
-    - the chance that the next observation is a new one is at most ``delta`` (Good and Turing:
+    - the probability that the next observation is a new one is at most ``delta`` (Good and Turing:
       the share of observations that were met exactly once).
 
     Once sure, it groups again whenever the steps have grown, as `Spaced` does.
@@ -100,8 +100,8 @@ class UntilFound:
         The number of hidden states, if known: a grouping with that many groups is taken. Without
         it a grouping is taken once all its groups are known to be different.
     delta
-        The chance allowed for groups that pass as different although they are alike; and that the
-        next observation is a new one, as for `UntilSure`.
+        The probability allowed for groups that pass as different although they are alike; and that
+        the next observation is a new one, as for `UntilSure`.
     growth
         How often it is tried; see `Spaced`.
     """
@@ -145,7 +145,7 @@ class UntilFound:
 
 
 def _share_met_once(counts: Counts) -> float:
-    """Return the chance that the next observation is a new one, by Good and Turing.
+    """Return the probability that the next observation is a new one, by Good and Turing.
 
     One is counted for what is still to come, or two visits to one observation would be enough.
     """

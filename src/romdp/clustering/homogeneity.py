@@ -53,7 +53,7 @@ class Homogeneity:
         Differences are ruled out from this share of the typical one on. A smaller share is safer
         and needs more data.
     delta : float
-        The chance, over all looks, that two groups which differ by that much are merged.
+        The probability, over all looks, that two groups which differ by that much are merged.
     n_states : int, optional
         The number of hidden states, if known: no grouping with fewer groups is believed.
 
@@ -181,7 +181,7 @@ class JointTest:
     counts : Counts
         Pair counts of the groups, over all steps.
     level : float
-        The chance allowed that two groups that differ pass as alike; also that two groups that
+        The probability allowed that two groups that differ pass as alike; also that two groups that
         are alike pass as different.
     resolution : float
         The share of the typical difference that is to be ruled out.
@@ -259,8 +259,8 @@ class JointTest:
         keep = ~found.objected & (found.degrees > 0)
         first, second = first[keep], second[keep]
         size, d = found.statistic[keep], found.degrees[keep]
-        chance = chndtr(np.maximum(size, d), d, excess[first, second])
-        passed = chance < self._level
+        probability = chndtr(np.maximum(size, d), d, excess[first, second])
+        passed = probability < self._level
         alike[first[passed], second[passed]] = True
         return alike | alike.T
 
@@ -369,9 +369,9 @@ def _typical(totals: Floats, compare: _Compare) -> float:
 
 
 def _tail(statistic: Floats, degrees: Floats) -> Floats:
-    """Return the chance of so large a chi-square; 1 where there are no degrees of freedom."""
-    chance: Floats = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistic), 1.0)
-    return chance
+    """Return the probability of so large a chi-square; 1 where there are no degrees of freedom."""
+    probability: Floats = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistic), 1.0)
+    return probability
 
 
 def _harmonic(totals: Floats) -> Floats:

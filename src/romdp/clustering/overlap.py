@@ -38,13 +38,13 @@ class Overlap:
     n_states : int
         The number X of hidden states.
     confidence : Hoeffding or TimeUniform
-        Gives the widths d_r and d_p, or an interval for every mean reward and every chance: then
-        two groups are apart if two such intervals are.
+        Gives the widths d_r and d_p, or an interval for every mean reward and every probability:
+        then two groups are apart if two such intervals are.
     factor : float
         Multiplies the widths here alone (intervals shrink towards their middles); 0.5 for MDPs
         without hidden states.
     delta : float
-        The chance that the confidence intervals fail.
+        The probability that the confidence intervals fail.
 
     Notes
     -----

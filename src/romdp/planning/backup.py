@@ -117,7 +117,7 @@ def advance(task: Iteration) -> bool:
         return _advance_sum(task)
     rewards, expected = task.rewards, task.expected
     values, progress = task.values, task.progress
-    # ``u + tau (L u - u)`` is value iteration on the model that stays where it is with chance
+    # ``u + tau (L u - u)`` is value iteration on the model that stays where it is with probability
     # ``1 - tau``, which is never periodic (Puterman 1994, section 8.5.4). The bounds of the gain
     # are those of ``L u - u`` all the same. Only a model that is slow to converge pays for it.
     step = 1.0 if progress[SWEEPS] < UNDAMPED else _DAMPING
@@ -238,8 +238,8 @@ def widen(
     the best state among them if it was not seen; their number is returned as well.
 
     ``row`` is positive where a state was seen, ``room`` is what fits there above the lower ends of
-    the chances, ``fits`` what fits at any other state, and ``missing`` what the lower ends leave of
-    one. What is added is beside the support that holds no unseen state but the best one.
+    the probabilities, ``fits`` what fits at any other state, and ``missing`` what the lower ends
+    leave of one. What is added is beside the support that holds no unseen state but the best one.
     """
     order, values = task.order, task.values
     sums = np.zeros(values.size + 1)  # of the values of unseen states, from the best on
@@ -256,7 +256,7 @@ def widen(
         extra = (fewest + most) // 2
         full = min(n_unseen - extra, int(1.0 / fits))
         outside = fits * (sums[extra + full] - sums[extra])
-        if extra + full < n_unseen:  # the last one gets the rest of the chance
+        if extra + full < n_unseen:  # the last one gets the rest of the probability
             outside += (1.0 - full * fits) * (sums[extra + full + 1] - sums[extra + full])
         if outside <= allowed:
             most = extra
@@ -373,7 +373,8 @@ class Arrivals(ABC):
     def solve_time_uniform(self, task: Iteration, doubt: float) -> Plan:
         """Run extended value iteration inside time-uniform intervals, on near-optimistic supports.
 
-        ``doubt`` is log(1 / level), where the level is the chance that a pair's bounds may fail.
+        ``doubt`` is log(1 / level), where the level is the probability that a pair's bounds may
+        fail.
         """
 
     def _refuse(self, bad: int, row: NDArray[Any]) -> NoReturn:
@@ -381,5 +382,5 @@ class Arrivals(ABC):
         wrong = row[~((row >= 0) & (row < np.inf))]
         raise InvalidInputError(
             f"{entry('transitions', divmod(bad, self.shape[1]))} holds {wrong[0]}; counts and "
-            "chances must be finite and not negative"
+            "probabilities must be finite and not negative"
         )

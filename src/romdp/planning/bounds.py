@@ -1,7 +1,8 @@
 """Bounds on a mean that hold at all times at once, compiled; `TimeUniform` explains them.
 
-A mean of n samples in [0, 1] is estimated as p; the samples of a chance are indicators. ``doubt``
-is log(1 / level), where the level is the chance that any bound on one pair may fail at any n.
+A mean of n samples in [0, 1] is estimated as p; the samples of a probability are indicators.
+``doubt`` is log(1 / level), where the level is the probability that any bound on one pair may fail
+at any n.
 """
 
 from math import exp, log, pi, sqrt
@@ -9,9 +10,10 @@ from typing import NamedTuple
 
 from romdp.core.compiled import kernel
 
-# log(1 / share of the level): for the only state that has followed, for the chances of all states,
-# for the mean reward, and for each of the three bounds that the variance of the rewards takes.
-_LAW, _CHANCES, _REWARD, _VARIANCE = log(1 / 0.6), log(1 / 0.2), log(1 / 0.15), log(3 / 0.05)
+# log(1 / share of the level): for the only state that has followed, for the probabilities of all
+# states, for the mean reward, and for each of the three bounds that the variance of the rewards
+# takes.
+_LAW, _PROBABILITIES, _REWARD, _VARIANCE = log(1 / 0.6), log(1 / 0.2), log(1 / 0.15), log(3 / 0.05)
 _HALF, _THIRD = log(2.0), log(3.0)  # log(1 / weight) of an end or of the rest in a mixture
 _ETA = 1.12  # ratio of the lengths of successive stretches of time; near the best for most n
 _SHIFT = log(log(_ETA) ** 2)
@@ -22,14 +24,14 @@ class Radii(NamedTuple):
     """What n samples allow, for `ends`."""
 
     mixed: float  # the largest kl(p, x)
-    never: float  # the largest chance of what was never seen
-    always: float  # the largest chance that what has always happened fails to happen
+    never: float  # the largest probability of what was never seen
+    always: float  # the largest probability that what has always happened fails to happen
 
 
 @kernel
-def chance_radii(n: float, n_states: int, doubt: float) -> Radii:
-    """Return what ``n >= 1`` next states allow for the chance of each of all states."""
-    own = doubt + _CHANCES + log(n_states) + _HALF
+def probability_radii(n: float, n_states: int, doubt: float) -> Radii:
+    """Return what ``n >= 1`` next states allow for the probability of each of all states."""
+    own = doubt + _PROBABILITIES + log(n_states) + _HALF
     mixed = (own + 0.5 * log(0.5 * pi * n) + 0.125) / n
     always = 1.0 - exp(-(doubt + _LAW) / (n - 1.0)) if n > 1.0 else 1.0
     return Radii(mixed, 1.0 - exp(-own / n), always)

@@ -47,9 +47,10 @@ class ConfidenceSet(Protocol):
     ) -> Plan:
         """Return the best plan within the set at step ``t``, to the precision ``1 / sqrt(t)``.
 
-        ``delta`` is the chance that the truth may lie outside, ``start`` the values of an earlier
-        plan, ``n_observations`` the number of observations behind the groups that were counted.
-        Under another ``objective`` than the average the end of an episode is one more outcome.
+        ``delta`` is the probability that the truth may lie outside, ``start`` the values of an
+        earlier plan, ``n_observations`` the number of observations behind the groups that were
+        counted. Under another ``objective`` than the average the end of an episode is one more
+        outcome.
         """
         ...
 
@@ -62,7 +63,7 @@ class Widths(NamedTuple):
 
 
 class IntervalWidths(NamedTuple):
-    """Half widths of rewards, and of a chance p: ``slopes * sqrt(p (1 - p)) + offsets``."""
+    """Half widths of rewards, and of a probability p: ``slopes * sqrt(p (1 - p)) + offsets``."""
 
     rewards: Floats
     slopes: Floats
@@ -176,7 +177,7 @@ class Hoeffding:
 
 @dataclass(frozen=True, slots=True)
 class Bernstein:
-    """Empirical Bernstein intervals around every chance and every mean reward (UCRL2B).
+    """Empirical Bernstein intervals around every probability and every mean reward (UCRL2B).
 
     With ``L = log(6 S A max(1, N(s, a)) / delta)`` (Fruit, Pirotta and Lazaric 2020)::
 
@@ -193,8 +194,8 @@ class Bernstein:
     Notes
     -----
     Audibert, Munos and Szepesvari (2009): the mean of n samples in [0, 1] with empirical variance V
-    is off by more than ``sqrt(2 V l / n) + 3 l / n`` with chance at most ``3 exp(-l)``. Allow
-    ``delta / (12 S S A n n)`` for each of the S S A chances and each n, then
+    is off by more than ``sqrt(2 V l / n) + 3 l / n`` with probability at most ``3 exp(-l)``. Allow
+    ``delta / (12 S S A n n)`` for each of the S S A probabilities and each n, then
     ``l = log(36 S S A n n / delta) <= 2 L``, which gives the widths above, and the sum over
     everything is below ``delta / 7``; the rewards need no more. They hold for all t at once.
 
@@ -215,7 +216,7 @@ class Bernstein:
     def widths(
         self, counts: Counts, t: int, delta: float, *, n_observations: int | None = None
     ) -> IntervalWidths:
-        """Return the half widths of rewards, and the slopes and offsets of the chances' ones.
+        """Return the half widths of rewards, and the slopes and offsets of the probabilities' ones.
 
         They depend neither on ``t`` nor on ``n_observations``.
         """

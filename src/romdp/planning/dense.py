@@ -1,6 +1,6 @@
 """Value iteration on dense transitions, kept by the state they arrive at.
 
-An optimist moves chance in the order of the values: in every row it takes from the worst
+An optimist moves probability in the order of the values: in every row it takes from the worst
 arrival state first, then from the next. That order is the same for all rows, so the rows are
 laid side by side, as lanes of a panel: ``panels[panel, arrival, lane]``. One pass over the
 arrival states in order of value then serves all lanes at once, without sorting within rows and
@@ -28,7 +28,7 @@ from romdp.planning.backup import (
     slack,
     widen,
 )
-from romdp.planning.bounds import Radii, chance_radii, ends
+from romdp.planning.bounds import Radii, ends, probability_radii
 
 _WIDEST = 512  # lanes of a panel: the buffers of one stay in the first-level cache
 _GROUP = 8  # lanes that are filled together; a panel has a multiple of them
@@ -113,10 +113,10 @@ def arrange(
 def find_intervals(
     panels: Floats, pairs: Integers, slopes: Floats, offsets: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the lower ends and the lengths of the intervals around the chances in ``panels``.
+    """Return lower ends and lengths of the intervals around the probabilities in ``panels``.
 
-    The interval of a chance ``p`` is ``p -+ (slope * sqrt(p (1 - p)) + offset)`` within [0, 1],
-    with one slope and offset for each pair.
+    The interval of a probability ``p`` is ``p -+ (slope * sqrt(p (1 - p)) + offset)`` within [0,
+    1], with one slope and offset for each pair.
     """
     n_panels, n_states, n_lanes = panels.shape
     lowers = np.zeros_like(panels)
@@ -126,27 +126,27 @@ def find_intervals(
         slope, offset = slopes[mine], offsets[mine]
         for state in range(n_states):
             for lane in range(mine.size):
-                chance = panels[panel, state, lane]
-                half = slope[lane] * np.sqrt(max(0.0, chance * (1.0 - chance))) + offset[lane]
-                lower = max(0.0, chance - half)
+                p = panels[panel, state, lane]
+                half = slope[lane] * np.sqrt(max(0.0, p * (1.0 - p))) + offset[lane]
+                lower = max(0.0, p - half)
                 lowers[panel, state, lane] = lower
-                rooms[panel, state, lane] = min(1.0, chance + half) - lower
+                rooms[panel, state, lane] = min(1.0, p + half) - lower
     return lowers, rooms
 
 
 class Entries(NamedTuple):
-    """Intervals of the chances in panels, apart for states that a row has seen and has not seen."""
+    """Intervals of the probabilities in panels: of states that a row has seen, and of others."""
 
     lowers: Floats  # lower ends, zero where unseen
     rooms: Floats  # what fits above them, zero where unseen
-    fits: Floats  # (panels, lanes): upper end of every chance that was never seen
+    fits: Floats  # (panels, lanes): upper end of every probability that was never seen
     missing: Floats  # (panels, lanes): what the lower ends leave of one
     supports: Floats  # (panels, lanes): how many states were seen
 
 
 @kernel
 def find_time_uniform(panels: Floats, pairs: Integers, totals: Floats, doubt: float) -> Entries:
-    """Return the time-uniform intervals around the chances in ``panels``."""
+    """Return the time-uniform intervals around the probabilities in ``panels``."""
     n_panels, n_states, n_lanes = panels.shape
     lowers, rooms = np.empty_like(panels), np.empty_like(panels)
     fits, missing = np.zeros((n_panels, n_lanes)), np.zeros((n_panels, n_lanes))
@@ -157,7 +157,7 @@ def find_time_uniform(panels: Floats, pairs: Integers, totals: Floats, doubt: fl
         mixed[mine.size :] = 0.0  # lanes without a row
         missing[panel, : mine.size] = 1.0
         for lane in range(mine.size):
-            allowed = chance_radii(totals[mine[lane]], n_states, doubt)
+            allowed = probability_radii(totals[mine[lane]], n_states, doubt)
             mixed[lane], fits[panel, lane], always[lane] = allowed
         for state in range(n_states):
             for lane in range(n_lanes):
@@ -227,7 +227,7 @@ def _hand_out(task: Iteration, lanes: Floats, pairs: Integers) -> None:
 def iterate_balls(task: Iteration, panels: Floats, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; each pair has its width.
 
-    Half the width is added to the best state, as far as chance remains, and as much is taken
+    Half the width is added to the best state, as far as probability remains, and as much is taken
     from the worst ones (Jaksch, Ortner and Auer 2010, figure 2).
     """
     n_panels, _, n_lanes = panels.shape
@@ -255,9 +255,9 @@ def iterate_balls(task: Iteration, panels: Floats, pairs: Integers, widths: Floa
 
 @kernel
 def iterate_intervals(task: Iteration, lowers: Floats, rooms: Floats, pairs: Integers) -> None:
-    """Run extended value iteration where every chance has a lower end and some room above it.
+    """Run extended value iteration where every probability has a lower end and some room above it.
 
-    All chances start at their lower ends; what is missing to one fills the room of the best
+    All probabilities start at their lower ends; what is missing to one fills the room of the best
     state, then of the next.
     """
     n_panels, n_states, n_lanes = lowers.shape

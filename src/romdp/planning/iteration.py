@@ -1,13 +1,14 @@
 """The value iterations: one model, the best model inside L1 balls, the best inside intervals.
 
 A model is ``transitions`` (S, A, S), or sparse of shape (S * A, S), and ``rewards`` (S, A). Each
-row of transitions holds counts or chances and is divided by its own total. A row of zeros is a
-pair that nothing is known about: any law is plausible, so the best state is reached from there.
+row of transitions holds counts or probabilities and is divided by its own total. A row of zeros is
+a pair that nothing is known about: any law is plausible, so the best state is reached from there.
 
 `value_iteration` solves one model, `extended_value_iteration` the best one inside L1 balls
-around the rows, and `interval_value_iteration` the best one inside an interval for every chance.
-All three are the same iteration and differ only in the law that a pair may choose. The optimist's
-law is found by moving chance in the order of the values (see ``dense`` and ``sparse``).
+around the rows, and `interval_value_iteration` the best one inside an interval for every
+probability. All three are the same iteration and differ only in the law that a pair may choose. The
+optimist's law is found by moving probability in the order of the values (see ``dense`` and
+``sparse``).
 
 They maximise the average reward unless they are given another objective. The transitions then have
 one more column, for the end of the episode, after which nothing is earned.
@@ -64,7 +65,7 @@ def extended_value_iteration(
     Parameters
     ----------
     transitions : ndarray, shape (S, A, S), sparse array, shape (S * A, S), or `Arrivals`
-        Counts or chances; each row is divided by its own total.
+        Counts or probabilities; each row is divided by its own total.
     rewards : array_like, shape (S, A)
         Optimistic mean rewards.
     widths : array_like, shape (S, A)
@@ -147,11 +148,11 @@ def interval_value_iteration(
     max_sweeps: int = MAX_SWEEPS,
     objective: Objective = AVERAGE,
 ) -> Plan:
-    """Find the best policy of the best model whose chances lie within intervals.
+    """Find the best policy of the best model whose probabilities lie within intervals.
 
-    A chance estimated as ``p`` may be off by ``slope * sqrt(p (1 - p)) + offset`` and lies within
-    [0, 1]; the chances of a row sum to one. An optimist starts from the lower ends and fills up
-    the best state first, then the next.
+    A probability estimated as ``p`` may be off by ``slope * sqrt(p (1 - p)) + offset`` and lies
+    within [0, 1]; the probabilities of a row sum to one. An optimist starts from the lower ends and
+    fills up the best state first, then the next.
 
     Parameters
     ----------
@@ -192,15 +193,15 @@ def support_value_iteration(
 ) -> Plan:
     """Find the best policy of the best model inside time-uniform intervals (UCRL3).
 
-    The intervals around the chances are those of `romdp.TimeUniform`. A pair moves to states it
-    has seen, to the best state, and to others only where leaving them out would matter.
+    The intervals around the probabilities are those of `romdp.TimeUniform`. A pair moves to states
+    it has seen, to the best state, and to others only where leaving them out would matter.
 
     Parameters
     ----------
     transitions, rewards, precision, start, max_sweeps, objective
         As for `extended_value_iteration`, but transitions must be counts.
     doubt : float
-        log(1 / d), where d is the chance that any bound on one pair may fail.
+        log(1 / d), where d is the probability that any bound on one pair may fail.
 
     Returns
     -------
@@ -316,7 +317,7 @@ def by_arrival(
     Parameters
     ----------
     transitions : ndarray, shape (S, A, S), or sparse array, shape (S * A, S)
-        Counts or chances; every row is divided by its own total.
+        Counts or probabilities; every row is divided by its own total.
     known : ndarray of bool, shape (S, A), optional
         The rows that matter. In the others any law is plausible, and leaving them out saves time.
     objective : Objective, optional

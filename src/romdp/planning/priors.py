@@ -230,7 +230,7 @@ class MovePrior:
         """Learn from how often pairs that were tried again led to somewhere new.
 
         A pair of prior weight w that was tried i times leads to a place where it never led with
-        chance w / (w + i), if places are many. By turns, the weight is the one under which
+        probability w / (w + i), if places are many. By turns, the weight is the one under which
         the number of such surprises is what it was, and the share of certain pairs is what is to be
         expected under that weight of those that never surprised (expectation maximisation).
 
@@ -263,8 +263,8 @@ class MovePrior:
         n, kinds = _tries(moves)
         if self.certain == 0.0:
             return np.full(n.size, self.weight)
-        chances = np.where(kinds > 1, 1.0, self.doubts(n))
-        return np.where(rng.random(n.size) < chances, self.weight, _CERTAIN)
+        probabilities = np.where(kinds > 1, 1.0, self.doubts(n))
+        return np.where(rng.random(n.size) < probabilities, self.weight, _CERTAIN)
 
     def mean_weights(self, moves: "NDArray[np.int64] | Any") -> Floats:
         """Return the weights under which a pair leads anywhere as likely as is expected."""

@@ -70,9 +70,9 @@ def promising_plan(
     """
     tried = (np.diff(moves.indptr) > 0).reshape(counts.visits.shape)
     met = tried.any(axis=1)
-    shares, chances, surprise = _divide(moves.indptr, moves.data, laws.indptr, laws.data)
+    shares, probabilities, surprise = _divide(moves.indptr, moves.data, laws.indptr, laws.data)
     frequencies = SparseRows(moves.indptr, moves.indices, shares)
-    usual = SparseRows(moves.indptr, moves.indices, chances)
+    usual = SparseRows(moves.indptr, moves.indices, probabilities)
 
     def solve(
         laws: SparseRows, paid: Floats, promised: Floats, goal: Objective, start: Floats | None
@@ -145,12 +145,12 @@ def _divide(
     law_starts: NDArray[np.integer],
     law: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the frequencies of the transitions seen, their drawn chances, and the rest of those.
+    """Return the frequencies of transitions seen, their drawn probabilities, and the rest.
 
     Rows of both sum to one. The rest is the drawn mass of all transitions that were not seen.
     """
     n_rows = starts.size - 1
-    shares, chances, rest = np.empty(counts.size), np.empty(counts.size), np.zeros(n_rows)
+    shares, probabilities, rest = np.empty(counts.size), np.empty(counts.size), np.zeros(n_rows)
     for row in range(n_rows):
         first, kinds = starts[row], starts[row + 1] - starts[row]
         begin = law_starts[row]
@@ -160,21 +160,21 @@ def _divide(
             drawn += law[begin + i]
         for i in range(kinds):
             shares[first + i] = counts[first + i] / total
-            chances[first + i] = law[begin + i] / (drawn if drawn > 0.0 else 1.0)
+            probabilities[first + i] = law[begin + i] / (drawn if drawn > 0.0 else 1.0)
         for i in range(begin + kinds, law_starts[row + 1]):
             rest[row] += law[i]
-    return shares, chances, rest
+    return shares, probabilities, rest
 
 
 @kernel
 def _expected(
-    starts: NDArray[np.integer], columns: NDArray[np.integer], chances: Floats, values: Floats
+    starts: NDArray[np.integer], columns: NDArray[np.integer], probabilities: Floats, values: Floats
 ) -> Floats:
     """Return the expected value after each pair."""
     expected = np.zeros(starts.size - 1)
     for row in range(expected.size):
         for k in range(starts[row], starts[row + 1]):
-            expected[row] += chances[k] * values[columns[k]]
+            expected[row] += probabilities[k] * values[columns[k]]
     return expected
 
 
@@ -192,18 +192,18 @@ def _surprises(
     It is drawn from how the outcomes of pairs that had several differ from what they expect.
     """
     expected = _expected(starts, columns, frequencies, values)
-    differences, chances = np.empty(columns.size), np.empty(columns.size)
+    differences, probabilities = np.empty(columns.size), np.empty(columns.size)
     size, total = 0, 0.0
     for row in range(expected.size):
         if starts[row + 1] - starts[row] > 1:
             for k in range(starts[row], starts[row + 1]):
                 total += frequencies[k]
-                differences[size], chances[size] = values[columns[k]] - expected[row], total
+                differences[size], probabilities[size] = values[columns[k]] - expected[row], total
                 size += 1
     added = np.zeros(expected.size)
     if size > 0:
         for row in range(expected.size):
             if starts[row + 1] > starts[row]:
-                drawn = np.searchsorted(chances[:size], total * uniform[row])
+                drawn = np.searchsorted(probabilities[:size], total * uniform[row])
                 added[row] = surprise[row] * differences[min(drawn, size - 1)]
     return added

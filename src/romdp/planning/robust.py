@@ -1,7 +1,7 @@
 """The worst that the counts allow: value iteration against an adversary inside L1 balls.
 
 The mirror image of extended value iteration (Jaksch, Ortner and Auer 2010, figure 2): every pair
-moves half its width of chance to the worst state, away from the best ones. Whatever the values
+moves half its width of probability to the worst state, away from the best ones. Whatever the values
 ``u`` are, the policy that is greedy for them earns at least the smallest entry of ``L u - u`` in
 every model inside the balls, so the gain that is returned is a true lower bound even where the
 iteration was cut short.

@@ -54,8 +54,8 @@ def discounted_iteration(
     rewards, precision, start, max_sweeps
         As for `romdp.planning.value_iteration`.
     anywhere : shape (S * A,), optional
-        The chance of each pair to lead to any of the columns, all equally likely. The rows then sum
-        to one minus this.
+        The probability of each pair to lead to any of the columns, all equally likely. The rows
+        then sum to one minus this.
     objective
         Not one with a horizon. The average is taken as a discount of 0.995: a model that was drawn
         for many states may have parts that cannot reach each other and then has no single gain.
@@ -103,7 +103,7 @@ def discounted_iteration(
 def _iterate(
     starts: NDArray[np.integer],
     columns: NDArray[np.integer],
-    chances: Floats,
+    probabilities: Floats,
     rewards: Floats,
     values: Floats,
     policy: Integers,
@@ -137,7 +137,7 @@ def _iterate(
                 row = state * n_actions + action
                 total = 0.0
                 for k in range(starts[row], starts[row + 1]):
-                    total += chances[k] * values[columns[k]]
+                    total += probabilities[k] * values[columns[k]]
                 if anywhere.size > 0:
                     total += anywhere[row] * everywhere / n_columns
                 totals[action] = rewards[state, action] + discount * total

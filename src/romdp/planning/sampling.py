@@ -84,7 +84,7 @@ def _draw_rows(
 ) -> None:
     n_rows, n_states = counts.shape
     columns = np.empty(_MOST_STICKS, np.int64)
-    chances = np.empty(_MOST_STICKS)
+    masses = np.empty(_MOST_STICKS)
     for row in range(n_rows):
         visits = 0.0
         total = 0.0
@@ -101,9 +101,9 @@ def _draw_rows(
         if visits > 0.0:
             for column in range(n_states):
                 laws[row, column] *= (1.0 - from_prior) / total
-        end = _break_stick(columns, chances, 0, from_prior, prior[row] / n_states, n_states, rng)
+        end = _break_stick(columns, masses, 0, from_prior, prior[row] / n_states, n_states, rng)
         for i in range(end):
-            laws[row, columns[i]] += chances[i]
+            laws[row, columns[i]] += masses[i]
 
 
 @kernel
@@ -120,7 +120,7 @@ def _draw(
     room = counts.size + n_rows * min(_MOST_STICKS, n_states)
     new_indptr = np.zeros(n_rows + 1, np.int64)
     columns = np.empty(room, np.int64)
-    chances = np.empty(room)
+    masses = np.empty(room)
     end = 0
     for row in range(n_rows):
         first, last = indptr[row], indptr[row + 1]
@@ -130,18 +130,18 @@ def _draw(
             count = shares[row] * counts[i]
             visits += count
             columns[end + i - first] = indices[i]
-            chances[end + i - first] = rng.standard_gamma(count)
-            total += chances[end + i - first]
+            masses[end + i - first] = rng.standard_gamma(count)
+            total += masses[end + i - first]
         if visits > 0.0 and total == 0.0:
-            chances[end + _corner(counts[first:last], rng)] = total = 1.0
+            masses[end + _corner(counts[first:last], rng)] = total = 1.0
         from_prior = rng.beta(prior[row], visits) if visits > 0.0 else 1.0
         for i in range(end, end + last - first):
-            chances[i] *= (1.0 - from_prior) / total
+            masses[i] *= (1.0 - from_prior) / total
         end += last - first
         share = prior[row] / n_states
-        end = _break_stick(columns, chances, end, from_prior, share, n_states, rng)
+        end = _break_stick(columns, masses, end, from_prior, share, n_states, rng)
         new_indptr[row + 1] = end
-    return new_indptr, columns[:end].copy(), chances[:end].copy()
+    return new_indptr, columns[:end].copy(), masses[:end].copy()
 
 
 @kernel
@@ -161,7 +161,7 @@ def _corner(counts: NDArray[np.float64], rng: np.random.Generator) -> int:
 @kernel
 def _break_stick(
     columns: NDArray[np.int64],
-    chances: NDArray[np.float64],
+    masses: NDArray[np.float64],
     end: int,
     mass: float,
     share: float,
@@ -183,9 +183,9 @@ def _break_stick(
                 break
             column = rng.integers(0, n_states)
         columns[end] = column
-        chances[end] = mass * piece
+        masses[end] = mass * piece
         mass *= 1.0 - piece
         end += 1
     if end > start:
-        chances[end - 1] += mass  # what is left undrawn
+        masses[end - 1] += mass  # what is left undrawn
     return end

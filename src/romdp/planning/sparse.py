@@ -26,7 +26,7 @@ from romdp.planning.backup import (
     slack,
     widen,
 )
-from romdp.planning.bounds import chance_radii, ends
+from romdp.planning.bounds import ends, probability_radii
 from romdp.planning.rows import SparseRows
 
 
@@ -35,7 +35,7 @@ class Lists(NamedTuple):
 
     starts: Integers
     rows: Integers
-    chances: Floats
+    probabilities: Floats
 
 
 @kernel
@@ -72,15 +72,15 @@ def arrange(
         starts[state + 1] += starts[state]
     free = starts[:-1].copy()
     rows = np.empty(starts[-1], np.int64)
-    chances = np.empty(starts[-1])
+    probabilities = np.empty(starts[-1])
     for row in range(n_rows):
         pair = pairs[row]
         for k in range(heads[pair], heads[pair + 1]):
             place = free[columns[k]]
             rows[place] = row
-            chances[place] = weights[k] / totals[pair]
+            probabilities[place] = weights[k] / totals[pair]
             free[columns[k]] += 1
-    return Lists(starts, rows, chances), pairs, totals, bad
+    return Lists(starts, rows, probabilities), pairs, totals, bad
 
 
 @kernel
@@ -98,7 +98,7 @@ def _hand_out(task: Iteration, top: float, shares: Floats, pairs: Integers) -> N
 @kernel
 def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats) -> None:
     """Run extended value iteration inside L1 balls; the twin of the dense one."""
-    starts, rows, chances = lists.starts, lists.rows, lists.chances
+    starts, rows, probabilities = lists.starts, lists.rows, lists.probabilities
     values, order = task.values, task.order
     halves = np.minimum(0.5 * widths[pairs], 1.0)
     shares = np.empty(pairs.size)
@@ -111,7 +111,7 @@ def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats
         for row in range(pairs.size):
             left[row] = halves[row]
         for k in range(starts[best], starts[best + 1]):
-            left[rows[k]] = min(left[rows[k]], 1.0 - chances[k])
+            left[rows[k]] = min(left[rows[k]], 1.0 - probabilities[k])
         for row in range(pairs.size):
             shares[row] = left[row] * top
         for i in range(values.size - 1, -1, -1):
@@ -119,9 +119,9 @@ def iterate_balls(task: Iteration, lists: Lists, pairs: Integers, widths: Floats
             value = values[state]
             for k in range(starts[state], starts[state + 1]):
                 row = rows[k]
-                moved = min(chances[k], left[row])
+                moved = min(probabilities[k], left[row])
                 left[row] -= moved
-                shares[row] += (chances[k] - moved) * value
+                shares[row] += (probabilities[k] - moved) * value
         _hand_out(task, top, shares, pairs)
         last = advance(task)
 
@@ -136,14 +136,14 @@ def iterate_intervals(
     never seen has the lower end 0 and its row's offset as room; the states are walked only until
     every row is full, so few of these are ever met.
     """
-    starts, rows, chances = lowers.starts, lowers.rows, lowers.chances
+    starts, rows, probabilities = lowers.starts, lowers.rows, lowers.probabilities
     values, order = task.values, task.order
     shares = np.empty(pairs.size)
     left = np.empty(pairs.size)
     room = offsets.copy()
     missing = np.ones(pairs.size)
     for k in range(rows.size):
-        missing[rows[k]] -= chances[k]
+        missing[rows[k]] -= probabilities[k]
     waiting = np.empty(pairs.size + 1, np.int64)
     last = False
     while not last:
@@ -151,7 +151,7 @@ def iterate_intervals(
         shares[:] = 0.0
         for state in range(values.size):
             for k in range(starts[state], starts[state + 1]):
-                shares[rows[k]] += chances[k] * values[state]
+                shares[rows[k]] += probabilities[k] * values[state]
         n_waiting = 0
         for row in range(pairs.size):
             left[row] = missing[row]
@@ -179,11 +179,11 @@ def iterate_intervals(
 
 
 class RowEntries(NamedTuple):
-    """Intervals of the chances that were seen, in the order of the lists, and of unseen ones."""
+    """Intervals of the probabilities seen, in the order of the lists, and of those unseen."""
 
     lowers: Floats
     rooms: Floats
-    fits: Floats  # (rows,): upper end of every chance that the row has never seen
+    fits: Floats  # (rows,): upper end of every probability that the row has never seen
     missing: Floats  # (rows,): what the lower ends leave of one
     starts: Integers  # entries of row r: those from starts[r] to starts[r + 1]
     states: Integers  # arrival state of each entry, by row
@@ -192,7 +192,7 @@ class RowEntries(NamedTuple):
 
 @kernel
 def find_time_uniform(lists: Lists, n_per_row: Floats, doubt: float) -> RowEntries:
-    """Return the time-uniform intervals around the chances in ``lists``."""
+    """Return the time-uniform intervals around the probabilities in ``lists``."""
     n_rows = n_per_row.size
     starts = np.zeros(n_rows + 1, np.int64)
     for row in lists.rows:
@@ -209,10 +209,10 @@ def find_time_uniform(lists: Lists, n_per_row: Floats, doubt: float) -> RowEntri
     lowers, rooms = np.empty(lists.rows.size), np.empty(lists.rows.size)
     fits, missing = np.empty(n_rows), np.ones(n_rows)
     for row in range(n_rows):
-        allowed = chance_radii(n_per_row[row], lists.starts.size - 1, doubt)
+        allowed = probability_radii(n_per_row[row], lists.starts.size - 1, doubt)
         fits[row] = allowed.never
         for k in places[starts[row] : starts[row + 1]]:
-            lowers[k], upper = ends(lists.chances[k], allowed)
+            lowers[k], upper = ends(lists.probabilities[k], allowed)
             rooms[k] = upper - lowers[k]
             missing[row] -= lowers[k]
     return RowEntries(lowers, rooms, fits, missing, starts, states, places)
@@ -322,12 +322,12 @@ class SparseArrivals(Arrivals):
 
     def solve_intervals(self, task: Iteration, slopes: Floats, offsets: Floats) -> Plan:
         """Run extended value iteration inside intervals."""
-        starts, rows, chances = self._lists
+        starts, rows, p = self._lists
         slope = slopes.reshape(-1)[self._pairs]
         offset = np.minimum(offsets.reshape(-1)[self._pairs], 1.0)
-        halves = slope[rows] * np.sqrt(np.maximum(chances * (1.0 - chances), 0.0)) + offset[rows]
-        lowers = np.maximum(chances - halves, 0.0)
-        rooms = np.minimum(chances + halves, 1.0) - lowers
+        halves = slope[rows] * np.sqrt(np.maximum(p * (1.0 - p), 0.0)) + offset[rows]
+        lowers = np.maximum(p - halves, 0.0)
+        rooms = np.minimum(p + halves, 1.0) - lowers
         lists = Lists(starts, rows, lowers)
         iterate_intervals(task, lists, rooms, self._pairs, offset)
         return Plan.of(task)

@@ -12,55 +12,58 @@ from romdp.core.validation import how_many, level, takes
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Floats, Plan
-from romdp.planning.bounds import chance_radii, ends, highest_mean
+from romdp.planning.bounds import ends, highest_mean, probability_radii
 from romdp.planning.iteration import by_arrival, outcomes, precision_at, support_value_iteration
 
 
 class Intervals(NamedTuple):
-    """Lower and upper ends: of mean rewards (S, A), and of the chances of moves (S, A, S)."""
+    """Lower and upper ends: of mean rewards (S, A), and of the probabilities of moves (S, A, S)."""
 
     lowest_rewards: Floats
     highest_rewards: Floats
-    lowest_chances: Floats
-    highest_chances: Floats
+    lowest_probabilities: Floats
+    highest_probabilities: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class TimeUniform:
-    """Intervals around every mean reward and every chance that hold at all times, without a scale.
+    """Intervals around all mean rewards and probabilities that hold at all times, without a scale.
 
-    With chance at least ``1 - delta`` the truth lies inside at every step of an endless run. The
-    form of the sets and the way to plan in them are UCRL3's (Bourel, Maillard and Talebi 2020,
+    With probability at least ``1 - delta`` the truth lies inside at every step of an endless run.
+    The form of the sets and the way to plan in them are UCRL3's (Bourel, Maillard and Talebi 2020,
     "Tightening exploration in upper confidence reinforcement learning"). The bounds are narrower
     than UCRL3's wherever both are valid; see the notes.
 
     Notes
     -----
     Let p be the mean of n samples in [0, 1] whose true mean is x: indicators of one next state, or
-    rewards. Each of these fails with chance at most d over all n together:
+    rewards. Each of these fails with probability at most d over all n together:
 
     1. *Mixture.* For every q the product of ``(q / x)^X ((1 - q) / (1 - x))^(1 - X)`` over the
        samples X is a supermartingale that begins at 1: of indicators a likelihood ratio, of other
        rewards no larger, since it is convex in X. So is its average over a prior of q, which
-       therefore exceeds ``1 / d`` at any time with chance at most d (Ville). The prior is that of
-       Krichevsky and Trofimov, Beta(1/2, 1/2), with the weight w, beside weights w of end points:
+       therefore exceeds ``1 / d`` at any time with probability at most d (Ville). The prior is that
+       of Krichevsky and Trofimov, Beta(1/2, 1/2), with the weight w, beside weights w of end
+       points:
 
        - ``n kl(p, x) <= log(1 / (d w)) + log(pi n / 2) / 2 + c``, where kl is the divergence of
          two coins, and c = 1/8 is enough for all whole numbers of ones, c = 1/2 for all sums;
        - if all samples were 0, ``x <= 1 - (d w)^(1/n)``, and likewise at 1.
 
-       For a chance, w = 1/2 lies on 0 and 1/2 on the rest. For a reward, 1/3 lies on either end.
-    2. *One next state.* If a pair has led to the same state n times, the chance of that state is at
-       least ``d^(1/(n-1))``. (A state of chance x contradicts this from the least n on for which
-       ``x^(n-1) < d``. It gets so far with chance ``x^n < d x``, and over all states that is d.)
+       For a probability, w = 1/2 lies on 0 and 1/2 on the rest. For a reward, 1/3 lies on either
+       end.
+    2. *One next state.* If a pair has led to the same state n times, the probability of that state
+       is at least ``d^(1/(n-1))``. (A state of probability x contradicts this from the least n on
+       for which ``x^(n-1) < d``. It gets so far with probability ``x^n < d x``, and over all states
+       that is d.)
     3. *Empirical Bernstein*, for rewards: ``|p - x| <= sqrt(2 V l / n) + 3 l / n``, where V is the
        empirical variance and ``l = eta log(log(eta n) log(eta^2 n) / (log(eta)^2 d))`` with
        ``eta = 1.12`` (Audibert, Munos and Szepesvari 2009; time is peeled into stretches that grow
        by the factor eta). It takes three bounds of level d.
 
     A pair has the level ``delta / (S A)``: 0.6 of it for bound 2, 0.2 for the mixtures of the
-    chances, divided equally among the S next states, 0.15 for that of the reward and 0.05 for
-    bound 3. The ends of a chance solve the mixture's inequality with kl replaced by a
+    probabilities, divided equally among the S next states, 0.15 for that of the reward and 0.05 for
+    bound 3. The ends of a probability solve the mixture's inequality with kl replaced by a
     lower bound that makes it quadratic and is at most a few percent too wide.
 
     The plan is extended value iteration on these intervals, but each pair moves only to states it
@@ -72,7 +75,7 @@ class TimeUniform:
     --------
     >>> counts = Counts([[40], [90]], [[[30, 10]], [[0, 90]]], [[10], [80]], [[10], [80]])
     >>> found = TimeUniform().intervals(counts, t=131, delta=0.05)
-    >>> found.highest_chances[:, 0].round(3)
+    >>> found.highest_probabilities[:, 0].round(3)
     array([[0.959, 0.583],
            [0.072, 1.   ]])
     >>> TimeUniform().plan(counts, t=131, delta=0.05).converged
@@ -89,7 +92,7 @@ class TimeUniform:
         matrix: Any = counts.transitions
         moves = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
         shape = (n_states, n_actions, n_states)
-        lows, highs = chance_ends(np.ascontiguousarray(moves.reshape(shape)), doubt)
+        lows, highs = probability_ends(np.ascontiguousarray(moves.reshape(shape)), doubt)
         n, sums, squares = counts.visits, counts.reward_sums, counts.reward_squares
         highest = highest_rewards(n, sums, squares, doubt)
         # The smallest reward r is the largest loss 1 - r.
@@ -119,7 +122,7 @@ class TimeUniform:
 
 
 def doubt_per_pair(counts: Counts, delta: float) -> float:
-    """Return log(1 / d), where d is the chance that any bound on one pair may fail."""
+    """Return log(1 / d), where d is the probability that any bound on one pair may fail."""
     n_states, n_actions = counts.visits.shape
     return log(n_states * n_actions / delta)
 
@@ -139,14 +142,14 @@ def highest_rewards(
 
 
 @kernel
-def chance_ends(moves: NDArray[np.int64], doubt: float) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest plausible chance of every move."""
+def probability_ends(moves: NDArray[np.int64], doubt: float) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest plausible probability of every move."""
     lows, highs = np.zeros(moves.shape), np.ones(moves.shape)
     for s in range(moves.shape[0]):
         for a in range(moves.shape[1]):
             n = float(moves[s, a].sum())
             if n > 0.0:
-                allowed = chance_radii(n, moves.shape[2], doubt)
+                allowed = probability_radii(n, moves.shape[2], doubt)
                 for following in range(moves.shape[2]):
                     low, high = ends(moves[s, a, following] / n, allowed)
                     lows[s, a, following], highs[s, a, following] = low, high

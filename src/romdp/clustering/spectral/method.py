@@ -73,9 +73,9 @@ class Spectral:
     epsilon : float
         In the threshold ``g / nu^(1/2 - epsilon)`` for the rank.
     delta : float
-        The chance allowed at each epoch, divided by ``t^decay``, that an entry of V_2 which is
+        The probability allowed at each epoch, divided by ``t^decay``, that an entry of V_2 which is
         zero exceeds its bound. It presumes the right rank and, for ``bound="estimated"``, errors
-        that are nearly normal; ``rank_step`` has a chance of its own (also ``delta``, over all
+        that are nearly normal; ``rank_step`` has a probability of its own (also ``delta``, over all
         epochs). Neither covers hidden states that are nearly equal: see `Homogeneity`.
     decay : float
         At step t the failure probability is ``delta / t^decay``; the paper's is 6. With 1 the sum

@@ -1,7 +1,7 @@
-"""What the world behind a log may be like: draws that agree with the log.
+"""Worlds that may lie behind a log, drawn so that they agree with it.
 
-A draw doubts three things: which observations belong to a hidden state (those that may not are a
-state of their own in some draws), where each action leads (Dirichlet), and what it pays (normal).
+Three things differ from draw to draw: which observations belong to a hidden state (one that may not
+is a state of its own in some draws), where each action leads (Dirichlet), what it pays (normal).
 """
 
 from dataclasses import dataclass, replace
@@ -24,10 +24,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _AVERAGE = 1.0 - 1e-6  # a discount so close to one that it gives the average per step
-_FOR_EVER = 0.999  # the discount under which the unknown is met or not
+_FOR_EVER = 0.999  # the discount where the question is whether the unknown is ever met
 _DENSE = 0.01  # share of a matrix that is not zero, from which on it is solved as an array
 _MANY, _PRODUCTS = 200, 100  # states from which on products are tried first, and how many
-_NEGLIGIBLE = 1e-3  # doubt that is no doubt
+_NEGLIGIBLE = 1e-3  # less doubt than this counts as none
 
 
 def discount_of(objective: str | float) -> float:
@@ -37,7 +37,7 @@ def discount_of(objective: str | float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """One thing that the world may be.
+    """A world that agrees with a log.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class World:
     discount : float
         The weight of the next step.
     restarts : bool
-        Whether another episode follows an end.
+        Whether another episode begins where one ends.
     unknown : ndarray of bool, shape (n_states, n_actions)
         Pairs of which the log says nothing.
     paid : ndarray, shape (n_states, n_actions)
@@ -106,8 +106,8 @@ class World:
     def value(self, policy: Floats) -> float:
         """Return what a policy earns: per step for the average, else from the starts.
 
-        Nobody knows what to do at a start that was never seen: it pays the lowest reward, and
-        what follows is as bad as the worst start that is known.
+        Nobody knows what to do at a start that was never seen, so it counts as paying the lowest
+        reward and leading to the worst start that is known.
         """
         values = self.values(policy)
         total = float(self.starts @ values)
@@ -119,7 +119,7 @@ class World:
         return total + self.strange * (min(worst, total) - total)
 
     def risk_of_unknown(self, policy: Floats) -> float:
-        """Return the probability of ever choosing a pair of which nothing is known."""
+        """Return the probability that a pair of which nothing is known is ever chosen."""
         chosen = (policy * self.unknown).sum(axis=1)
         if not chosen.any():
             return 0.0
@@ -151,7 +151,7 @@ def _solve(matrix: Any, discount: float, right: Floats) -> Floats:
 
 
 class _Grouped(NamedTuple):
-    """What the log says of the states of one grouping."""
+    """What the log says about the states of one grouping."""
 
     counts: Counts
     starts: Floats
@@ -175,10 +175,9 @@ class Draws:
     certainty
         The probability of each observation's state, as far as the method tells.
     borrow
-        Whether pairs are taken to pay what all pairs do, and to lead to what other actions of
-        their states do, the more so the less they were tried. That is right where a policy is
-        sought. Where one is given, it was chosen for pairs that do well, and these would seem to do
-        less well than they do.
+        Whether a pair is taken to pay what others pay, and to lead where other actions of its state
+        lead, the more so the less it was tried. That is right where a policy is sought. A policy
+        that is given was chosen for pairs that do well, and borrowing would make them look worse.
     """
 
     def __init__(
@@ -196,7 +195,7 @@ class Draws:
         self.average = objective == "average"
         self.low, high = reward_range
         self.span = high - self.low if high > self.low else 1.0
-        # Without ends nothing begins again, and the average does not depend on the start as a rule.
+        # Without ends nothing begins again, and as a rule the average does not depend on the start.
         self.anywhere = (self.average and not counts.has_ends) or not counts.starts.any()
         self.starts = counts.visits.sum(axis=1) if self.anywhere else counts.starts
         self.doubt = doubts(counts, partition, certainty)
@@ -257,14 +256,14 @@ class Draws:
         means = self.low + self.span * means
         once, episodes = np.count_nonzero(self.starts == 1), self.starts.sum()
         strange = 0.0
-        if once and not self.anywhere:  # something new is as probable as being seen once
+        if once and not self.anywhere:  # the next is new as often as one was seen once
             strange = once / episodes if rng is None else rng.beta(once, episodes - once + 1.0)
         return World(
             laws, means, starts, self.discount, self.average, unknown, paid, strange, self.low
         )
 
     def relearn(self, world: World, rng: np.random.Generator) -> World:
-        """Return what would be the most likely world if as many steps were made in this one."""
+        """Return what the most likely world would be if as many steps were made in this one."""
         counts, (n_states, n_actions) = self._states.counts, self._states.counts.visits.shape
         assert world.paid is not None
         tries = self._states.surprises.tries
@@ -316,9 +315,9 @@ def _guess_unknown(
     visits: Ints,
     rng: np.random.Generator | None,
 ) -> tuple[Any, Floats]:
-    """Let pairs of which nothing is known be like others: stay or go, and pay, as those do.
+    """Let pairs of which nothing is known move and pay as others do.
 
-    The most likely world takes the worst instead: they stay and pay the least.
+    In the most likely world they do the worst instead: they stay, and pay the least.
     """
     rows = np.flatnonzero(unknown.ravel())
     known = np.flatnonzero(~unknown.ravel())
