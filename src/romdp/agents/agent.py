@@ -183,10 +183,14 @@ class AgentState:
         Whether it learns at every step, and begins no further epoch.
     total_steps
         How many steps it will play, if somebody has said so; it does not look at that.
+    same_length
+        Whether all episodes so far took equally many steps, as the loop says. Then an end is
+        neither good nor bad, and all rewards may be higher by a constant without any difference.
     """
 
     learns_by_step = False
     total_steps = 0
+    same_length = False
 
     def __init__(self, agent: Agent, n_observations: int, n_actions: int, seed: Seed) -> None:
         self.agent = agent
@@ -242,12 +246,12 @@ class AgentState:
         episodic = self.objective.kind == "episodic"
         return AVERAGE if episodic and not self.recorder.has_ends else self.objective
 
-    def _planner(self) -> Planner:
+    def _planner(self, goal: Objective) -> Planner:
         """Return the planner with what it has to plan for."""
         planner = self.agent.planner
-        if goal_of(planner) == self.goal:
+        if goal_of(planner) == goal:
             return planner
-        changed: Planner = replace(planner, objective=self.goal)  # type: ignore[type-var]
+        changed: Planner = replace(planner, objective=goal)  # type: ignore[type-var]
         return changed
 
     def best_plan(self) -> Plan:
@@ -258,7 +262,7 @@ class AgentState:
         """
         if self.partition.n_clusters == 0:
             return _NOTHING
-        counts, planner = self._count(self.partition), self._planner()
+        counts, planner = self._count(self.partition), self._planner(self.goal)
         if not isinstance(planner, Posterior):
             return mean_plan(counts, self.goal)
         rewards, weights = planner.mean_rewards(counts), planner.prior_weights(counts)
@@ -367,7 +371,12 @@ class AgentState:
             return None, _NOTHING
         counts = self._count(partition)
         begin, size = self._values_of(partition), self.recorder.n_observations
-        planner = self._planner()
+        goal = self.goal
+        if self.same_length and not goal.is_average:
+            tried = counts.visits > 0
+            usual = counts.reward_sums[tried] / counts.visits[tried]
+            goal = replace(goal, zero_reward=float(np.median(usual)))
+        planner = self._planner(goal)
         plan = planner.plan(counts, self.step + 1, self._rng(_PLANNER), begin, size)
         wanted = f"a Plan of {counts.n_observations} groups and {counts.n_actions} actions"
         _require(_is_plan(plan, counts), planner, "plan", plan, wanted)

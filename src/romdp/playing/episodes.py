@@ -49,6 +49,7 @@ class Episodes:
         self._steps, self._totals, self._lengths = array("q"), array("d"), array("q")
         self._under_way: dict[Hashable, tuple[float, int]] = {}
         self.collected = 0.0  # of all steps
+        self.same_length = True  # so far
 
     def count(self, reward: float, step: int, over: bool = False, stream: Hashable = None) -> None:
         """Count one step, the ``step``-th of the run, in the episode that its stream is in."""
@@ -72,6 +73,7 @@ class Episodes:
 
     def add(self, step: int, total: float, length: int) -> None:
         """Note an episode that ended with this step of the run."""
+        self.same_length = self.same_length and length == (self._lengths or [length])[0]
         self._steps.append(step)
         self._totals.append(total)
         self._lengths.append(length)
@@ -103,6 +105,7 @@ class Episodes:
         episodes._steps.extend(steps.tolist())
         episodes._totals.extend(table["return"].tolist())
         episodes._lengths.extend(lengths.tolist())
+        episodes.same_length = bool((lengths == lengths[:1]).all())
         return episodes
 
 

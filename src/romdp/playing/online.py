@@ -281,6 +281,7 @@ class Online:
         if self._learned is not None and not self._learned.known:
             self._state.idle()
         else:
+            self._state.same_length = self._episodes.same_length
             self._state.think()
 
     def _choose(self, name: str | int | None) -> Any:

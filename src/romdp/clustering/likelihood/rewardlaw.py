@@ -5,7 +5,7 @@ squares. If all rewards take one of at most three values, these numbers say exac
 value was paid (a Vandermonde system); otherwise they are what a Gaussian law needs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,11 @@ def read_reward_law(counts: Counts, law: str | None = None) -> RewardLaw:
     'bernoulli'
     """
     wanted = None if law is None else choice(law, "reward_law", REWARD_LAWS)
+    unit = 1.0 if wanted == "bernoulli" else counts.reward_unit
+    if unit != 1.0:  # what is alike is so in every unit
+        found = read_reward_law(counts.in_units(unit), law)
+        name = "categorical" if found.name == "bernoulli" else found.name
+        return replace(found, name=name, levels=tuple(unit * level for level in found.levels))
     if wanted == "none":
         return _no_reward(counts)
     if wanted == "gaussian":
