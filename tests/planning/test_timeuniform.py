@@ -207,14 +207,14 @@ def test_a_support_is_widened_where_unseen_states_matter():
     rank(values, task.order)
     room = np.where(row > 0, high - low, 0)
     narrow = low @ values + rare / 2 * 1.0  # with the best state alone
-    added, extra = widen(task, row, room, rare / 2, rare, 0.05, 0)
+    added, extra = widen(task, room, rare / 2, rare, 0.05, 0)
     assert (narrow + added, extra) == (pytest.approx(law @ values), n_states - 1)
-    assert widen(task, row, room, rare / 2, rare, 10.0, 0) == (0.0, 1)
+    assert widen(task, room, rare / 2, rare, 10.0, 0) == (0.0, 1)
     # Of five small chances three must be in: the last two are worth less than these together.
     tiny, allowed = rare / 18, rare / 18 * 1.31  # 0.7 + 0.6, and some rounding
-    added, extra = widen(task, row, room, tiny, rare, allowed, 0)
+    added, extra = widen(task, room, tiny, rare, allowed, 0)
     assert (added, extra) == (pytest.approx(tiny * (0.9 + 0.8)), 3)
-    added, extra = widen(task, row, room, tiny, rare, allowed, 5)  # as an earlier sweep needed
+    added, extra = widen(task, room, tiny, rare, allowed, 5)  # as an earlier sweep needed
     assert (added, extra) == (pytest.approx(tiny * (0.9 + 0.8 + 0.7 + 0.6)), 5)
 
 

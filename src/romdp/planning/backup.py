@@ -222,13 +222,7 @@ def slack(totals: Floats) -> float:
 
 @kernel
 def widen(
-    task: Iteration,
-    row: NDArray[Any],
-    room: Floats,
-    fits: float,
-    missing: float,
-    allowed: float,
-    least: int,
+    task: Iteration, room: Floats, fits: float, missing: float, allowed: float, least: int
 ) -> tuple[float, int]:
     """Return what a support that is wide enough adds to the value that a row expects.
 
@@ -237,19 +231,19 @@ def widen(
     ``allowed`` (the near-optimistic support of UCRL3). At least ``least`` unseen states are in it,
     the best state among them if it was not seen; their number is returned as well.
 
-    ``row`` is positive where a state was seen, ``room`` is what fits there above the lower ends of
-    the probabilities, ``fits`` what fits at any other state, and ``missing`` what the lower ends
-    leave of one. What is added is beside the support that holds no unseen state but the best one.
+    ``room`` is what fits above the lower ends of the probabilities where a state was seen, else
+    zero, ``fits`` what fits at any other state, and ``missing`` what the lower ends leave of one.
+    What is added is beside the support that holds no unseen state but the best one.
     """
     order, values = task.order, task.values
-    sums = np.zeros(values.size + 1)  # of the values of unseen states, from the best on
-    n_unseen, total = 0, 0.0
+    sums = np.empty(values.size + 1)  # of the values of unseen states, from the best on
+    n_unseen, total, sums[0] = 0, 0.0, 0.0
     for i in range(values.size):  # nothing branches here: what was seen is hard to foresee
-        is_unseen = row[order[i]] <= 0
+        is_unseen = room[order[i]] <= 0.0
         n_unseen += is_unseen
         total += is_unseen * values[order[i]]
         sums[n_unseen] = total
-    news = int(row[order[0]] <= 0)
+    news = int(room[order[0]] <= 0.0)
     # The more states are added, the less is left out: bisect.
     fewest, most = min(max(least, news), n_unseen), n_unseen
     while fewest < most:
@@ -264,28 +258,20 @@ def widen(
             fewest = extra + 1
     if fewest == news:
         return 0.0, news
-    narrow = _fill(task, row, room, fits, missing, news)
-    return _fill(task, row, room, fits, missing, fewest) - narrow, fewest
-
-
-@kernel
-def _fill(
-    task: Iteration, row: NDArray[Any], room: Floats, fits: float, left: float, extra: int
-) -> float:
-    """Return what it adds to fill the best states first, ``extra`` unseen ones among them."""
-    added = 0.0
-    for i in range(task.order.size):
-        if left <= 0.0:
+    added, before, after = 0.0, missing, missing  # what is left to the narrow support, the wide one
+    seen = 0
+    for i in range(values.size):
+        if after <= 0.0 and before <= 0.0:
             break
-        state = task.order[i]
-        free = room[state]
-        if row[state] <= 0:
-            free = fits if extra > 0 else 0.0
-            extra -= 1
-        moved = min(free, left)
-        left -= moved
-        added += moved * task.values[state]
-    return added
+        narrow = wide = room[order[i]]
+        if narrow <= 0.0:
+            narrow = fits if seen < news else 0.0
+            wide = fits if seen < fewest else 0.0
+            seen += 1
+        narrow, wide = min(narrow, before), min(wide, after)
+        before, after = before - narrow, after - wide
+        added += (wide - narrow) * values[order[i]]
+    return added, fewest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

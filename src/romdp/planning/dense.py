@@ -282,9 +282,7 @@ def iterate_intervals(task: Iteration, lowers: Floats, rooms: Floats, pairs: Int
 
 
 @kernel
-def iterate_supports(
-    task: Iteration, weights: NDArray[np.generic], entries: Entries, pairs: Integers, share: float
-) -> None:
+def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: float) -> None:
     """Run extended value iteration inside intervals, on supports that are wide enough (`widen`).
 
     The states seen and the best one are filled first, for all lanes at once. Only where the other
@@ -331,8 +329,8 @@ def iterate_supports(
                 allowed = min(share * top * entries.supports[panel, lane], lanes[0, lane])
                 least = held[panel, lane]
                 if least > news[lane] or outside[lane] > allowed:
-                    row, room = weights[pairs[panel * n_lanes + lane]], rooms[:, lane]
-                    added, extra = widen(task, row, room, fits[lane], missing[lane], allowed, least)
+                    room, gap = rooms[:, lane], missing[lane]
+                    added, extra = widen(task, room, fits[lane], gap, allowed, least)
                     lanes[0, lane] += added
                     if keeps:
                         held[panel, lane] = extra
@@ -346,7 +344,6 @@ class DenseArrivals(Arrivals):
     def __init__(self, weights: NDArray[Any], known: NDArray[np.bool_]) -> None:
         self.shape = known.shape[0], known.shape[1]
         rows = np.ascontiguousarray(weights).reshape(-1, weights.shape[-1])
-        self._rows = rows
         self._panels, self._pairs, totals, bad = arrange(rows, known.reshape(-1))
         if bad >= 0:
             self._refuse(bad, rows[bad])
@@ -369,5 +366,5 @@ class DenseArrivals(Arrivals):
         """Run extended value iteration inside time-uniform intervals."""
         totals = self.totals.reshape(-1)
         entries = find_time_uniform(self._panels, self._pairs, totals, doubt)
-        iterate_supports(task, self._rows, entries, self._pairs, slack(totals))
+        iterate_supports(task, entries, self._pairs, slack(totals))
         return Plan.of(task)

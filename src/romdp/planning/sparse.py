@@ -270,7 +270,7 @@ def iterate_supports(
             if least > news[row] or outside[row] > allowed:
                 for k in range(first, end):
                     room[entries.states[k]] = entries.rooms[entries.places[k]]
-                added, extra = widen(task, room, room, entries.fits[row], missing, allowed, least)
+                added, extra = widen(task, room, entries.fits[row], missing, allowed, least)
                 shares[row] += added
                 if keeps:
                     held[row] = extra
