@@ -95,6 +95,18 @@ def test_the_policy_behind_the_log_is_worth_what_the_log_earned():
     assert "doubly robust" in str(found)
 
 
+def test_what_the_log_cannot_tell_is_a_dash_with_a_reason():
+    seen = romdp.simulate(WORLD, "uniform", 3_000, seed=0)
+    log = {"page": seen.observations, "offer": seen.actions, "paid": seen.rewards}
+    found = evaluate(log, np.ones(30, int), "page", "offer", "paid")  # blocks of 100 rows
+    assert np.isnan(by_name(found, "observations")["weighted importance sampling"].value)
+    shown = str(found).splitlines()
+    first = found.estimates[0]
+    assert shown[0].startswith(f"the policy earns {first.value:.4g} per step, 95% interval [")
+    assert shown[-1].startswith("-: too few episodes")
+    assert not {"nan", "inf", "-inf"} & set(str(found).split())
+
+
 def test_models_policies_and_mappings_are_policies():
     log = walk(300, 0)
     model = romdp.fit(log, *COLUMNS, terminated="over", holdout=0)

@@ -171,6 +171,25 @@ def test_true_states_pass_whatever_the_logger_does_at_each_observation(seed):
     assert failed(episodes(seed, habits)) == set()
 
 
+def test_who_acts_at_random_is_not_said_to_know_more():
+    """Few observations, often the same twice in a row: 40 logs, of which two seem odd by luck.
+
+    More than six do with probability 0.003.
+    """
+    cells, moves = np.arange(6), np.array([-1, 0, 1])
+    odd = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        actions = rng.integers(3, size=2_000)
+        slips = np.where(rng.random(2_000) < 0.2, rng.integers(6, size=2_000), moves[actions])
+        places = np.append(0, np.cumsum(slips)[:-1]) % 6
+        seen = Trajectory(places, actions, n_observations=6, n_actions=3)
+        tests = run_tests(seen, Partition(cells), True, rng)
+        odd += [test.p_value < 0.05 for test in tests if test.kind == "choice"]
+    assert len(odd) == 40
+    assert sum(odd) <= 6
+
+
 def test_mixed_states_are_noticed():
     mixed = Partition(np.minimum(TRUTH.labels, 1))
     assert "alike" in failed(episodes(3), mixed)

@@ -220,6 +220,8 @@ def test_a_run_leaves_a_model_as_fit_would_return_it(left, tmp_path):
     assert model.q_values.shape == (model.n_states, model.n_actions)
     assert np.isfinite(model.q_values).all()
     assert model.counts.n_steps <= model.n_rows == 1_200
+    assert model.value_basis == "none"
+    assert "keep a log of it" in str(model)
     model.save(tmp_path / "model")
     run.policy.save(tmp_path / "policy")
     again = romdp.load_model(tmp_path / "model")

@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 from romdp.core.errors import InvalidInputError, StructureError
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import columns as in_columns
-from romdp.core.text import one_line
+from romdp.core.text import interval, number, one_line
 from romdp.core.validation import check, flag, rectangular
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
@@ -100,27 +100,26 @@ class Evaluation:
 
         return pa.table(dict(zip(Estimate._fields, zip(*self.estimates, strict=True), strict=True)))
 
-    @property
-    def _why(self) -> str:
-        if self.effective_episodes >= FEWEST_EPISODES:
-            return "there is enough overlap to judge the policy without trusting hidden states"
-        return "there is too little overlap to judge the policy without trusting hidden states"
-
     def __str__(self) -> str:
-        rows = [["estimator", "on", "value", "low", "high"]]
-        rows += [[e.estimator, e.on, *(f"{x:.4g}" for x in (e.value, e.low, e.high))] for e in self]
         per = "step" if self.objective == "average" else "episode"
-        return "\n".join(
-            [
-                *in_columns(rows),
-                "",
-                f"per {per}, with 95% intervals; the log itself earned {self.logged:.4g}",
-                f"overlap: the log is worth {self.effective_episodes:,.1f} episodes of the policy "
-                f"itself, and {self.untried:.1%} of what it does was never tried at its "
-                "observation, where it is taken to go on as before",
-                f"believe the first row: {self._why}",
-            ]
-        )
+        first, enough = self.estimates[0], self.effective_episodes >= FEWEST_EPISODES
+        rows = [["estimator", "on", "value", "low", "high"]]
+        rows += [[e.estimator, e.on, *map(number, e[2:])] for e in self]
+        lines = [
+            f"the policy earns {number(first.value)} per {per}, 95% interval "
+            f"{interval(first[3:])}; the log itself earned {number(self.logged)}",
+            f"({first.estimator}, on {first.on}: there is {'enough' if enough else 'too little'} "
+            "overlap to judge the policy without trusting hidden states)",
+            "",
+            *in_columns(rows),
+            "",
+            f"overlap: the log is worth {self.effective_episodes:,.1f} episodes of the policy "
+            f"itself, and {self.untried:.1%} of what it does was never tried at its observation, "
+            "where it is taken to go on as before",
+        ]
+        if not np.isfinite([e[2:] for e in self]).all():
+            lines.append("-: too few episodes were decided throughout as the policy decides")
+        return "\n".join(lines)
 
 
 def evaluate(
@@ -277,9 +276,9 @@ def evaluate(
             _mean("per-decision importance sampling", on, episodes.add_up(sampled * rewards)),
             robust,
         ]
-    best = "doubly robust" if effective >= FEWEST_EPISODES else "direct"
-    on = "observations" if effective >= FEWEST_EPISODES else "states"
-    found.sort(key=lambda e: (e.estimator, e.on) != (best, on))
+    enough = effective >= FEWEST_EPISODES
+    best = ("doubly robust", "observations") if enough else ("direct", "states")
+    found.sort(key=lambda e: e[:2] != best)
     return Evaluation(tuple(found), float(returns.mean()), aim, effective, untried)
 
 

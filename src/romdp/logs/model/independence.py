@@ -154,13 +154,12 @@ def run_tests(
         about, shown = "the observation in its state", seen.observations
         found.append(_test(about, ALIKE, follows, in_state, in_state, shown, rows, rng))
     # Habits that change in time are no trouble: choices are compared inside short stretches.
-    times = max(1, n // (_TOGETHER * max(1, len(np.unique(seen.observations)))))
     found.append(
         _test(
             "the action before",
             CHOICE,
             choice,
-            seen.observations * times + times * np.arange(n) // max(1, n),
+            seen.observations * (n // _TOGETHER + 1) + _met(seen.observations) // _TOGETHER,
             s,
             seen.actions[before],
             rows & later,
@@ -219,7 +218,10 @@ def _test(
         for column in values[at].T:
             known = np.isfinite(column)
             rest = np.zeros(len(column))
-            rest[known] = _centred(column[known], stratum[known])[0]
+            if whole is None:
+                rest[known] = _ahead(column[known], stratum[known])
+            else:
+                rest[known] = _centred(column[known], stratum[known])[0]
             if rest.std() > _ROUNDING:
                 columns.append(rest / rest.std())
                 owner.append(about)
@@ -324,6 +326,28 @@ def _lasting(
     p_value = float(ndtr(-sum(scores) / np.sqrt(2.0)))
     name = "how the steps before turned out"
     return Independence(name, "what follows", MEMORY, float(np.mean(sizes)), p_value, compared)
+
+
+def _met(observations: Ints) -> Ints:
+    """Return how often the observation of each row was met before."""
+    order = np.argsort(observations, kind="stable")
+    met = np.empty(len(order), np.int64)
+    met[order] = np.arange(len(order)) - np.searchsorted(observations[order], observations[order])
+    return met
+
+
+def _ahead(values: Floats, group: Ints) -> Floats:
+    """Take away the mean of what comes later in the group; keep the variance.
+
+    What was known before a step says nothing of these rests if it says nothing of the step. That is
+    not so of what is left of the mean of the whole group: the action before may be in the same
+    group, and drawing without replacement makes it rarer there (forward orthogonal deviations:
+    Arellano and Bover 1995). Groups are sorted, and in the order of time.
+    """
+    later = np.cumsum(np.bincount(group))[group] - np.arange(len(group)) - 1
+    total = np.append(0.0, np.cumsum(values))
+    ahead = (total[np.arange(1, len(total)) + later] - total[1:]) / np.maximum(1, later)
+    return np.asarray((values - ahead) * np.sqrt(later / (later + 1.0)))
 
 
 def _centred(values: Floats, group: Ints) -> tuple[Floats, Floats]:

@@ -94,8 +94,8 @@ class LatentModel:
     plan : ndarray of int64, or None
         The action in every state, where somebody planned already.
     safety : Safety, or a function that returns it, or None
-        Where ``safe_policy`` and ``value_lower`` come from; use those. None: they are worked out
-        from the counts of the hidden states.
+        Where ``safe_policy`` and ``value_lower`` come from; use those. None, as in a model of a
+        run: there is no bound, and `act` answers the ``plan``.
     """
 
     partition: Partition
@@ -190,7 +190,10 @@ class LatentModel:
             return self.safety
         if self.safety is not None:
             return self.safety()
-        missing = "the model holds no log that could judge it"
+        missing = (
+            "a run keeps counts and not the steps by which a bound is judged: keep a log of it, "
+            "and fit that"
+        )
         asked = np.full(self.n_observations, -1)
         policy = np.full(self.counts.visits.shape, 1.0 / self.n_actions)
         if self.plan is not None:
