@@ -291,6 +291,44 @@ def value_of(log: Log, asked: np.ndarray) -> float:
     return log.world.value(np.einsum("sv,kva->ksa", log.emission, rule))
 
 
+def spibb(log: Log, fewest: int = 10, discount: float = 0.99) -> float:
+    """Return what SPIBB earns on the views themselves (Laroche, Trichelair and Tachet 2019).
+
+    Pairs that were tried less often than ``fewest`` keep the logger's probability, as estimated;
+    the rest of a view's probability goes to its best other action in the most likely world.
+    """
+    seen, done, over = (log.table[name] for name in ("view", "action", "over"))
+    n_views, n_actions = log.logger.shape[1:]
+    goes = ~over
+    goes[:-1] &= log.table["episode"][1:] == log.table["episode"][:-1]
+    goes[-1] = False
+    tries = np.zeros((n_views, n_actions))
+    known, paid, moves = tries.copy(), tries.copy(), np.zeros((n_views, n_actions, n_views))
+    np.add.at(tries, (seen, done), 1.0)
+    np.add.at(known, (seen, done), goes | over)
+    np.add.at(paid, (seen, done), log.table["reward"])
+    at = np.flatnonzero(goes)
+    np.add.at(moves, (seen[at], done[at], seen[at + 1]), 1.0)
+    moves /= np.maximum(1.0, known)[:, :, None]
+    paid /= np.maximum(1.0, tries)
+    usual = tries / np.maximum(1.0, tries.sum(axis=1, keepdims=True))
+    kept = np.where(tries < fewest, usual, 0.0)
+    rule = usual
+    for _ in range(100):
+        system = np.eye(n_views) - discount * np.einsum("va,vaw->vw", rule, moves)
+        values = np.linalg.solve(system, (rule * paid).sum(axis=1))
+        worth = np.where(tries >= fewest, paid + discount * moves @ values, -np.inf)
+        better = kept.copy()
+        rest = np.where(np.isfinite(worth.max(axis=1)), 1.0 - kept.sum(axis=1), 0.0)
+        better[np.arange(n_views), worth.argmax(axis=1)] += rest
+        if np.allclose(better, rule):
+            break
+        rule = better
+    told = log.logger.copy()
+    told[:, tries.sum(axis=1) > 0] = rule[tries.sum(axis=1) > 0]
+    return log.world.value(np.einsum("sv,kva->ksa", log.emission, told))
+
+
 def measure(name: str, logger: str, trouble: str, rows: int, seed: int) -> dict[str, Any]:
     """Fit one log and compare what is promised with the truth."""
     log = write_log(name, logger, trouble, rows, seed)
@@ -302,13 +340,15 @@ def measure(name: str, logger: str, trouble: str, rows: int, seed: int) -> dict[
     asked = np.array([-1 if a is None else a for a in model.act(views)], np.int64)
     logged = value_of(log, np.full(len(views), -1))
     best = log.world.value(log.world.best())
-    act = value_of(log, asked)
+    act, rival, gap = value_of(log, asked), spibb(log), abs(best - logged)
     return {
         "act": act,
         "logged": logged,
         "best": best,
         "share": (act - logged) / max(1e-9, best - logged),
-        "worse": bool(act < logged - 0.02 * abs(best - logged)),
+        "worse": bool(act < logged - 0.02 * gap),
+        "spibb": (rival - logged) / max(1e-9, best - logged),
+        "spibb_worse": bool(rival < logged - 0.02 * gap),
         "lower": judged.value_lower,
         "holds": bool(judged.value_lower <= act + 1e-9),
         "basis": getattr(judged, "value_basis", ""),
@@ -325,9 +365,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     """Print one line for every cell."""
     print(
         "| world | logger | trouble | rows | logs | holds | finite | held-out | worse | "
-        "share of the gap | departs in | tests that fail | s |"
+        "share of the gap | SPIBB: worse | its share | departs in | tests that fail | s |"
     )
-    print("|---|---|---|" + "--:|" * 8 + "---|--:|")
+    print("|---|---|---|" + "--:|" * 10 + "---|--:|")
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for r in rows:
         cells.setdefault((r["name"], r["logger"], r["trouble"], r["rows"]), []).append(r)
@@ -340,6 +380,8 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{sum(r['holds'] for r in finite)} | {len(finite)} | "
             f"{sum(r['basis'] == 'held-out episodes' for r in some)} | "
             f"{sum(r['worse'] for r in some)} | {np.median([r['share'] for r in some]):.2f} | "
+            f"{sum(r['spibb_worse'] for r in some)} | "
+            f"{np.median([r['spibb'] for r in some]):.2f} | "
             f"{sum(r['departs'] > 0 for r in some)} | {counted} | "
             f"{np.median([r['seconds'] for r in some]):.1f} |"
         )
