@@ -27,6 +27,7 @@ from romdp.clustering.clusterer import (
     Slices,
     has_states_alone,
 )
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, index, optional, part, real, whole
 from romdp.core.randomness import Seed, generator, seed_sequence
@@ -209,10 +210,10 @@ class AgentState:
         self._next_look = _FIRST_LOOK
         self._anew = False  # whether all was counted again since it thought last
         self._search: Slices[Partition] | None = None  # for groups, under way in slices
-        self.found: NDArray[np.int64] | None = None  # what it found, to be used from this step on:
+        self.found: Ints | None = None  # what it found, to be used from this step on:
         self.found_at = 0
-        self._table: NDArray[np.int64] | None = np.zeros(n_observations, np.int64)
-        self._values: NDArray[np.float64] | None = np.zeros(n_observations)
+        self._table: Ints | None = np.zeros(n_observations, np.int64)
+        self._values: Floats | None = np.zeros(n_observations)
         self._blind: int | None = None
         self._met = np.empty(0, np.int64)  # how often each group was met, and once more
         self._policy, self._group_values = _NOTHING.policy, _NOTHING.values
@@ -412,7 +413,7 @@ class AgentState:
         self._valued = self.partition.labels
         self._table = self._values = self._blind = None
 
-    def _spell_out(self, table: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+    def _spell_out(self, table: Ints, values: Floats) -> None:
         """Follow a table of all observations."""
         self._table, self._values, self._blind = table, values, None
 
@@ -433,11 +434,11 @@ class AgentState:
                 self._blind = int(rng.integers(self.recorder.n_actions))
         return self._blind
 
-    def _read_table(self) -> NDArray[np.int64]:
+    def _read_table(self) -> Ints:
         return self.table
 
     @property
-    def table(self) -> NDArray[np.int64]:
+    def table(self) -> Ints:
         """The action at every observation in the present epoch."""
         if self._table is None:
             labels = self.partition.labels
@@ -448,18 +449,18 @@ class AgentState:
         return self._table
 
     @property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Ints:
         """The group of every observation, -1 for none."""
         return self.partition.labels
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """What the last plan expects at every observation; the best of them without a group."""
         if self._values is None:
             self._values = self._group_values[self._valued]
         return self._values
 
-    def _with_unseen(self, budget: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _with_unseen(self, budget: Ints) -> Ints:
         """Flatten the budgets and append that of the observations without a group.
 
         Where all those met are states, the next one is met as a state too: the epoch ends there.
@@ -473,7 +474,7 @@ class AgentState:
         least = 0 if alone else self.agent.stopping.unseen_budget(visits)
         return np.append(budget.ravel(), least)
 
-    def _values_of(self, partition: Partition) -> NDArray[np.float64]:
+    def _values_of(self, partition: Partition) -> Floats:
         """Carry the last values over to a new grouping: a warm start for the planner."""
         if self.goal.is_average == bool(np.isnan(self.gain)):
             return np.zeros(partition.n_clusters)  # the last plan had another objective

@@ -6,8 +6,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.validation import (
     LARGEST_WEIGHT,
     SMALLEST,
@@ -43,7 +43,7 @@ class Planner(Protocol):
         counts: Counts,
         t: int,
         rng: np.random.Generator,
-        start: NDArray[np.float64] | None = None,
+        start: Floats | None = None,
         n_observations: int | None = None,
     ) -> Plan:
         """Plan on the groups at step ``t`` (the first is 1).
@@ -83,7 +83,7 @@ class Optimism:
         counts: Counts,
         t: int,
         rng: np.random.Generator,
-        start: NDArray[np.float64] | None = None,
+        start: Floats | None = None,
         n_observations: int | None = None,
     ) -> Plan:
         """Return the optimistic plan; nothing is drawn."""
@@ -160,7 +160,7 @@ class Posterior:
         counts: Counts,
         t: int,
         rng: np.random.Generator,
-        start: NDArray[np.float64] | None = None,
+        start: Floats | None = None,
         n_observations: int | None = None,
     ) -> Plan:
         """Draw a world and return its best plan."""
@@ -209,20 +209,20 @@ class Posterior:
         """Whether rewards need not lie in [0, 1]."""
         return self.rewards is None
 
-    def mean_rewards(self, counts: Counts) -> NDArray[np.float64]:
+    def mean_rewards(self, counts: Counts) -> Floats:
         """Return the expected mean reward of every pair."""
         if self.rewards:
             return counts.reward_means
         unit = counts.reward_unit
         return unit * self._believe(counts.in_units(unit)).mean_rewards()
 
-    def prior_weights(self, counts: Counts) -> NDArray[np.float64]:
+    def prior_weights(self, counts: Counts) -> Floats:
         """Return the weight of the prior of the transitions of every pair, one after the other."""
         return self._believe(counts).mean_weights()
 
     def draw_transitions(
         self, counts: Counts, rng: np.random.Generator, t: int = 1
-    ) -> "NDArray[np.float64] | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
+    ) -> "Floats | scipy.sparse.csr_array[np.float64, tuple[int, int]]":
         """Draw a transition law for every pair: an array, or sparse where few were seen."""
         belief = self._believe(counts)
         laws = belief.draw_laws(rng, self.floor * log(t))
@@ -241,12 +241,8 @@ class Posterior:
         )
 
     def draw_rewards(
-        self,
-        counts: Counts,
-        rng: np.random.Generator,
-        t: int = 1,
-        prior: RewardPrior | None = None,
-    ) -> NDArray[np.float64]:
+        self, counts: Counts, rng: np.random.Generator, t: int = 1, prior: RewardPrior | None = None
+    ) -> Floats:
         """Draw a mean reward for every pair, from a prior that is learned if none is given."""
         if prior is None and self.rewards is None:
             prior = RewardPrior.learn(counts, goal_of(self).zero_reward)
@@ -270,7 +266,7 @@ def goal_of(planner: object) -> Objective:
     return AVERAGE if goal is None else goal
 
 
-def _is_thin(transitions: NDArray[np.int64]) -> bool:
+def _is_thin(transitions: Ints) -> bool:
     """Whether so few transitions of a large array were seen that sparse rows are faster."""
     size = transitions.size
     return size > _LARGE and int(np.count_nonzero(transitions)) < THIN * size

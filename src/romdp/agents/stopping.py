@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.validation import check_fields, flag, real_number, whole_number
 from romdp.data.budget import FOREVER
 from romdp.data.counts import Counts
@@ -25,7 +25,7 @@ class Stopping(Protocol):
         """Whether the epoch ends as soon as a budget is used up."""
         ...
 
-    def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def budget(self, visits: Ints) -> Ints:
         """How often each (group, action) may be visited in an epoch."""
         ...
 
@@ -110,7 +110,7 @@ class Doubling:
         """
         return cls(grow=1, power=0.5, slack=SLACK)
 
-    def budget(self, visits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def budget(self, visits: Ints) -> Ints:
         """Return how often each (group, action) may be visited in this epoch."""
         more = visits
         if (self.power, self.growth) != (1.0, 2.0):

@@ -10,16 +10,13 @@ Dirichlet process: a row joins a group in proportion to its size, or is the firs
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from romdp.clustering.likelihood.blockmodel import log_gamma
 from romdp.clustering.likelihood.rules import ALPHAS
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.data.partition import Partition
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _TABLE = 2**12  # counts below this are looked up; making longer tables takes as long as merging
 _SWEEPS = 3  # after merging, in each of which every row may move

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Clusterer, Evidence
 from romdp.clustering.likelihood import Likelihood
+from romdp.core.arrays import Floats
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.triples import Triples
@@ -21,8 +21,8 @@ class Grouped(NamedTuple):
     """
 
     partition: Partition
-    log_odds: NDArray[np.float64]
-    certainty: NDArray[np.float64]
+    log_odds: Floats
+    certainty: Floats
     reward_law: str = ""
     abstains: bool = False
 

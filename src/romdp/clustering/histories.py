@@ -11,14 +11,14 @@ more probable.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from romdp.clustering.futures import group_rows
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
-from romdp.encoding.memory import Floats, Ints, Memory, outcomes, shifted
+from romdp.encoding.memory import Memory, outcomes, shifted
 
 _MOST_LETTERS = 2000  # observations up to which each may be told apart from all others
 _MOST_OUTCOMES = 512  # that are told apart as futures; rarer ones are one
@@ -54,14 +54,14 @@ class _Log:
     """
 
     seen: Trajectory
-    used: NDArray[np.bool_]
+    used: Bools
     letters: Ints
     steps: Ints
     columns: Ints
     lists: Ints
 
     @classmethod
-    def of(cls, seen: Trajectory, used: NDArray[np.bool_], letters: Ints) -> "_Log":
+    def of(cls, seen: Trajectory, used: Bools, letters: Ints) -> "_Log":
         after, n_actions = outcomes(seen), seen.n_actions
         spelled = np.append(letters, [letters.max() + 1, -1])[after]
         known = np.flatnonzero(spelled >= 0)
@@ -226,7 +226,7 @@ class _Judge:
     """Judges machines by the steps of a log that are held out, in parts: episodes or stretches."""
 
     part: Ints
-    used: NDArray[np.bool_]
+    used: Bools
 
     @classmethod
     def of(cls, seen: Trajectory) -> "_Judge":

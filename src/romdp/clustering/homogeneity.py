@@ -24,15 +24,13 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, chndtr, ndtri
 
 from romdp.clustering.clusterer import Evidence, group_counts
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import check_fields, how_many, level, real_number, takes
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 AnyInts = NDArray[np.integer]
-Bools = NDArray[np.bool_]
 
 _DOUBT = 1e-3  # the probability that a merge of a true pair has to wait at one look
 _HALF_SEEN = 50  # a group seen this often counts half when the typical difference is measured

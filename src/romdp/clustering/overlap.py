@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Evidence, group_counts
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import check_fields, how_many, level, real_number, shown, takes
@@ -24,8 +25,6 @@ from romdp.data.partition import Partition
 from romdp.planning.confidence import Hoeffding
 from romdp.planning.timeuniform import TimeUniform
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 AnyInts = NDArray[np.integer]
 
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Clusterer
 from romdp.clustering.grouping import group
+from romdp.core.arrays import Floats, Ints
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
 from romdp.data.trajectory import Trajectory
 from romdp.encoding.decoder import Portraits, StateDecoder, teach
-from romdp.encoding.directions import Floats, Ints
 from romdp.encoding.scoring import (
     by_age,
     find_motives,

@@ -12,6 +12,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import shown
@@ -114,9 +115,7 @@ def pick(
 
 
 @kernel
-def _fill_alias(
-    laws: NDArray[np.float64], keep: NDArray[np.uint64], alias: NDArray[np.int32]
-) -> None:
+def _fill_alias(laws: Floats, keep: NDArray[np.uint64], alias: NDArray[np.int32]) -> None:
     """Build the table of each row: stay in column i if the remaining bits are below keep[i]."""
     n_laws, size = laws.shape
     scaled = np.empty(size)
@@ -149,9 +148,7 @@ def _fill_alias(
                 n_small += 1
 
 
-def alias_tables(
-    laws: NDArray[np.float64],
-) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+def alias_tables(laws: Floats) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """Build alias tables for laws on the last axis; both results have the shape of ``laws``.
 
     Cost is linear in the number of entries. A column of weight zero is never drawn.

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.validation import freeze
 from romdp.encoding.codebook import SEVERAL, Codebook, k_means, lead, tidy
-from romdp.encoding.directions import Floats, Ints, sums_by
+from romdp.encoding.directions import sums_by
 
 _SAMPLE = 3000  # rows that a radius is learned from
 _MOST_APART = 800  # codes that lie apart from each other

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
 from romdp.data.vectors import BLOCK, blocks
@@ -20,8 +20,6 @@ from romdp.encoding.apart import codes_apart
 from romdp.encoding.codebook import Codebook, k_means
 from romdp.encoding.directions import (
     Directions,
-    Floats,
-    Ints,
     LinearMap,
     VectorMoments,
     action_directions,
@@ -365,7 +363,7 @@ class _Search:
         return _after(self.first, self.white)(vectors_of(self.part))
 
     @cached_property
-    def _sample(self) -> NDArray[np.float64]:
+    def _sample(self) -> Floats:
         n = self.steps.n_steps
         rows = np.sort(self.rng.choice(n, min(n, _SAMPLE), replace=False))
         return vectors_of(self.steps)[rows].astype(np.float64)

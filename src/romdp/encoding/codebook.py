@@ -5,11 +5,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
-from romdp.encoding.directions import Floats, Ints
 
 _BLOCK = 4096  # rows that are compared with all codes together
 _TILE, _STRETCH = 64, 16  # codes that are compared at once, and numbers between looks at the result
@@ -76,9 +75,9 @@ class Codebook:
         code, distance = self._nearest_of_one(vector)
         return code, bool(distance <= self._reach(self.sizes[code]))
 
-    def covers(self, codes: Ints, distances: Floats) -> NDArray[np.bool_]:
+    def covers(self, codes: Ints, distances: Floats) -> Bools:
         """Say which vectors belong to their nearest code."""
-        inside: NDArray[np.bool_] = distances <= self._reach(self.sizes[codes])
+        inside: Bools = distances <= self._reach(self.sizes[codes])
         return inside
 
     def _reach(self, sizes: Any) -> Any:
@@ -171,8 +170,8 @@ def tidy(codebook: Codebook, vectors: Floats) -> tuple[Codebook, Ints, Floats]:
 
 @kernel
 def lead(
-    vectors: NDArray[np.float64], radius: float, slack: float, most: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], int]:
+    vectors: Floats, radius: float, slack: float, most: int
+) -> tuple[Floats, Floats, Ints, int]:
     """Walk through the vectors; one too far from every code so far begins a new one.
 
     Codes are the running means of their vectors. Returns points, sizes, the code of each vector

@@ -10,13 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import StorageError
 from romdp.core.formats import Format, exact, index, optional, part, real, whole
 from romdp.core.storage import PathLike, read_arrays, write_arrays
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
 from romdp.data.vectors import BLOCK
-from romdp.encoding.directions import Floats, Ints, LinearMap
+from romdp.encoding.directions import LinearMap
 from romdp.encoding.scoring import RECENT, last_steps, vectors_of
 from romdp.encoding.views import Encoding, cut
 

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from romdp.core.arrays import Bools, Floats, Ints
 
 _EXTRA = 2  # targets beside the next vector: the reward, and whether the episode ended
 
@@ -61,8 +60,8 @@ class VectorMoments:
         actions: Ints,
         rewards: Floats | None,
         after: Floats,
-        known: NDArray[np.bool_],
-        ended: NDArray[np.bool_],
+        known: Bools,
+        ended: Bools,
         rng: np.random.Generator,
     ) -> None:
         """Add a block of steps.

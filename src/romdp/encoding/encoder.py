@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
+from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError, MisuseError, UnknownNameError
 from romdp.core.formats import Format, fact, part
 from romdp.core.randomness import Seed, generator, seed_sequence
@@ -18,7 +19,6 @@ from romdp.core.validation import shown, whole_number
 from romdp.data.trajectory import Trajectory
 from romdp.data.vectors import column_names, vector_array
 from romdp.encoding.choosing import learn_encoding
-from romdp.encoding.directions import Ints
 from romdp.encoding.scoring import vectors_of
 from romdp.encoding.views import VIEWS, Encoding, apply_features, cut
 

@@ -11,14 +11,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.formats import Format, index, real, whole
 from romdp.core.validation import freeze, shown, whole_number
 from romdp.data.trajectory import END, Trajectory
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _PSEUDO_STEP = (
     1.0  # steps that each law is believed to have seen before, spread as all outcomes are
@@ -113,7 +111,7 @@ class Memory:
         cls,
         states: ArrayLike,
         seen: Trajectory,
-        counted: NDArray[np.bool_] | None = None,
+        counted: Bools | None = None,
         letters: Ints | None = None,
     ) -> "Memory":
         """Make the machine that follows a sequence of states as well as a machine can.
@@ -322,7 +320,7 @@ def _ways(n_actions: int) -> int:
     return n_actions + (n_actions > 1)
 
 
-def _begins(seen: Trajectory) -> NDArray[np.bool_]:
+def _begins(seen: Trajectory) -> Bools:
     begins = np.zeros(seen.n_steps, np.bool_)
     begins[seen.starts] = True
     return begins
@@ -347,7 +345,7 @@ def _most_frequent(codes: Ints, states: Ints) -> tuple[Ints, Ints]:
 def _run(
     shown: Ints,
     done: Ints,
-    begins: NDArray[np.bool_],
+    begins: Bools,
     ways: int,
     keys: Ints,
     targets: Ints,

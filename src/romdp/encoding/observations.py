@@ -15,13 +15,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format
 from romdp.core.text import plain
 from romdp.core.validation import whole_array, whole_number
 from romdp.data.vocabulary import Vocabulary
-
-Ints = NDArray[np.int64]
 
 _MOST = 2**31  # elements that a space may have and still be numbered
 _MANY = 2**20  # elements from which only those that occur are numbered

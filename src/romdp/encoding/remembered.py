@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.formats import Format, part
 from romdp.encoding.memory import Memory
-from romdp.encoding.observations import Ints, ObservationEncoder
+from romdp.encoding.observations import ObservationEncoder
 
 _MOST_STATES = 2**9  # of a machine; an agent makes room for them from the start
 _FORMAT = Format("encoder", inner=part(), machine=part(Memory.from_arrays))

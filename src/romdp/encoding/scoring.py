@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.data.trajectory import END, UNKNOWN, Trajectory
-from romdp.encoding.directions import Floats, Ints
 
 _DISCOUNT, _AHEAD = 0.9, 40  # of what is earned later, and steps that are looked ahead
 
@@ -178,7 +178,7 @@ def find_motives(steps: Trajectory, views: Sequence[Ints]) -> Ints | None:
         len(actions) + 0.5 * steps.n_actions
     )
 
-    def chances(codes: Ints, rows: NDArray[np.bool_] | slice) -> Floats:
+    def chances(codes: Ints, rows: Bools | slice) -> Floats:
         counts = np.zeros((int(codes.max()) + 1, steps.n_actions))
         np.add.at(counts, (codes[rows], actions[rows]), 1)
         counts += _BELIEVED * share
@@ -322,9 +322,7 @@ def _shrunk(
     return max(options, key=lambda p: float(np.log(p).sum()))
 
 
-def _earned_gain(
-    pairs: Ints, actions: Ints, earned: Floats, train: NDArray[np.bool_], test: NDArray[np.bool_]
-) -> Floats:
+def _earned_gain(pairs: Ints, actions: Ints, earned: Floats, train: Bools, test: Bools) -> Floats:
     """Return how much better it is predicted from code and action than from the action."""
     by_action = np.bincount(actions[train], earned[train], int(actions.max()) + 1)
     taken = np.bincount(actions[train], minlength=len(by_action))

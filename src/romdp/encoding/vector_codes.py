@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.formats import Format, exact, optional, part, real, whole
 from romdp.core.validation import check_memory
@@ -119,7 +120,7 @@ class VectorCodes(ObservationEncoder):
         """
         return self.at_step(self._code(seen), age) if self.known else UNKNOWN
 
-    def find_all(self, observations: Any, ages: Any = 0) -> tuple[NDArray[np.int64], bool]:
+    def find_all(self, observations: Any, ages: Any = 0) -> tuple[Ints, bool]:
         """Return the codes of a batch or of a single observation; nothing is learned by asking."""
         single = not is_batch(self.space, observations)
         rows = self._rows(observations, single=single)
@@ -136,7 +137,7 @@ class VectorCodes(ObservationEncoder):
             codes = [self.stepwise.get(pair, -1) for pair in pairs]
         return np.array(codes, np.int64), single
 
-    def codes(self, vectors: NDArray[Any]) -> NDArray[np.int64]:
+    def codes(self, vectors: NDArray[Any]) -> Ints:
         """Return what vectors are by themselves, whatever the step, by the decoder."""
         assert self.decoder is not None
         if self.book is None:

@@ -12,12 +12,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.formats import Format, exact, index, real, whole
 from romdp.core.validation import freeze
 from romdp.data.vectors import blocks, vector_array
 from romdp.encoding.codebook import Codebook
-from romdp.encoding.directions import Floats, Ints, LinearMap
+from romdp.encoding.directions import LinearMap
 
 VIEWS = ("plain", "standard", "white", "actions", "apart")
 """As the vectors are; with columns of variance one; whitened; the directions that actions and

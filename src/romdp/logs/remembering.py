@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.validation import whole_array
 from romdp.data.trajectory import Trajectory
-from romdp.encoding.memory import Ints, Memory, outcomes
+from romdp.encoding.memory import Memory, outcomes
 from romdp.logs.reading.closing import LogRows
 from romdp.logs.reading.columns import Place, names
 

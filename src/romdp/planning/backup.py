@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import entry, freeze
 from romdp.exact.objectives import AVERAGE, Objective
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Integers = Ints
 
 LOW, HIGH, SPAN, SWEEPS, _MARK, _OFFSET = range(6)
 """Entries of a task's ``progress``."""

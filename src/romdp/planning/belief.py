@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from romdp.core.arrays import Floats
 from romdp.data.counts import Counts
-from romdp.planning.backup import Floats
 from romdp.planning.priors import MovePrior, RewardPrior
 from romdp.planning.rows import SparseRows
 from romdp.planning.sampling import counted_share, draw_dense, draw_sparse

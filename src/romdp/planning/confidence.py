@@ -15,12 +15,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, how_many, level, real_number, takes, whole_number
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
-from romdp.planning.backup import Floats, Plan
+from romdp.planning.backup import Plan
 from romdp.planning.iteration import (
     by_arrival,
     extended_value_iteration,

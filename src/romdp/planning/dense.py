@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Floats
 from romdp.core.compiled import kernel
 from romdp.planning.backup import (
     SWEEPS,
     UNDAMPED,
     Arrivals,
-    Floats,
     Integers,
     Iteration,
     Plan,
@@ -72,9 +72,7 @@ def _transpose(
 
 
 @kernel
-def arrange(
-    weights: NDArray[np.generic], known: NDArray[np.bool_]
-) -> tuple[Floats, Integers, Floats, int]:
+def arrange(weights: NDArray[np.generic], known: Bools) -> tuple[Floats, Integers, Floats, int]:
     """Transpose the known rows of weights (S * A, S) into lanes, each divided by its total.
 
     Returns the panels, the pair of each lane, the totals of all pairs (zero if not known) and the
@@ -341,7 +339,7 @@ def iterate_supports(task: Iteration, entries: Entries, pairs: Integers, share: 
 class DenseArrivals(Arrivals):
     """Transitions of an array (S, A, S)."""
 
-    def __init__(self, weights: NDArray[Any], known: NDArray[np.bool_]) -> None:
+    def __init__(self, weights: NDArray[Any], known: Bools) -> None:
         self.shape = known.shape[0], known.shape[1]
         rows = np.ascontiguousarray(weights).reshape(-1, weights.shape[-1])
         self._panels, self._pairs, totals, bad = arrange(rows, known.reshape(-1))

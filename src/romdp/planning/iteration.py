@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Bools, Floats
 from romdp.core.compiled import kernel
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import (
@@ -33,7 +34,7 @@ from romdp.core.validation import (
 )
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
-from romdp.planning.backup import Arrivals, Floats, Iteration, Plan, new_iteration
+from romdp.planning.backup import Arrivals, Iteration, Plan, new_iteration
 from romdp.planning.dense import DenseArrivals
 from romdp.planning.sparse import SparseArrivals
 
@@ -220,7 +221,7 @@ def support_value_iteration(
     return _arranged(transitions, np.ones(shape, np.bool_)).solve_time_uniform(task, doubt)
 
 
-def _arranged(transitions: Transitions | Arrivals, known: NDArray[np.bool_]) -> Arrivals:
+def _arranged(transitions: Transitions | Arrivals, known: Bools) -> Arrivals:
     """Arrange the rows that say anything, unless that was done before."""
     return transitions if isinstance(transitions, Arrivals) else arrange(transitions, known)
 
@@ -308,9 +309,7 @@ def sizes(transitions: Transitions | Arrivals, objective: Objective = AVERAGE) -
 
 
 def by_arrival(
-    transitions: Transitions,
-    known: NDArray[np.bool_] | None = None,
-    objective: Objective = AVERAGE,
+    transitions: Transitions, known: Bools | None = None, objective: Objective = AVERAGE
 ) -> Arrivals:
     """Arrange transitions by arrival state.
 
@@ -352,7 +351,7 @@ def precision_at(t: int, objective: Objective) -> float:
     return 0.1 * (1.0 - objective.rate)
 
 
-def arrange(transitions: Transitions, known: NDArray[np.bool_]) -> Arrivals:
+def arrange(transitions: Transitions, known: Bools) -> Arrivals:
     """Arrange transitions whose sizes are those of ``known``: `by_arrival` without its checks."""
     if isinstance(transitions, np.ndarray):
         return DenseArrivals(transitions, known)

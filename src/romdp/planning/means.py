@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
-from romdp.planning.backup import Floats, Plan
+from romdp.planning.backup import Plan
 from romdp.planning.iteration import outcomes, value_iteration
 from romdp.planning.rows import discounted_iteration
 
@@ -23,8 +23,8 @@ _LARGE = 2**22  # entries of transitions from which they are kept as sparse rows
 def mean_plan(
     counts: Counts,
     objective: Objective = AVERAGE,
-    start: NDArray[np.float64] | None = None,
-    rewards: NDArray[np.float64] | None = None,
+    start: Floats | None = None,
+    rewards: Floats | None = None,
     weights: Floats | None = None,
 ) -> Plan:
     """Plan as if the mean of what is believed were the truth.
@@ -109,7 +109,7 @@ def mean_plan(
 
 
 def _usual_laws(
-    moves: Any, lost: NDArray[np.int64], n_actions: int
+    moves: Any, lost: Ints, n_actions: int
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
     """Let all pairs of the ``lost`` states lead to where steps lead most often.
 
@@ -121,7 +121,7 @@ def _usual_laws(
     met = lost[arrivals[lost] > 0]
     alone = lost[arrivals[lost] == 0]
 
-    def cells(states: NDArray[np.int64]) -> NDArray[np.int64]:
+    def cells(states: Ints) -> Ints:
         return (states[:, None] * n_actions + np.arange(n_actions)).ravel()
 
     rows = np.concatenate((np.repeat(cells(met), frequent.size), cells(alone)))

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.data.counts import Counts
-from romdp.planning.backup import Floats
 from romdp.planning.sampling import counted_share
 
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 4.0  # of the Dirichlet prior of a pair
@@ -226,7 +226,7 @@ class MovePrior:
     weight: float
 
     @classmethod
-    def learn(cls, moves: "NDArray[np.int64] | Any") -> "MovePrior":
+    def learn(cls, moves: "Ints | Any") -> "MovePrior":
         """Learn from how often pairs that were tried again led to somewhere new.
 
         A pair of prior weight w that was tried i times leads to a place where it never led with
@@ -258,7 +258,7 @@ class MovePrior:
         doubt: Floats = (1.0 - self.certain) * alike
         return doubt / (self.certain + doubt)
 
-    def draw_weights(self, moves: "NDArray[np.int64] | Any", rng: np.random.Generator) -> Floats:
+    def draw_weights(self, moves: "Ints | Any", rng: np.random.Generator) -> Floats:
         """Draw which pairs are certain; return the weight of the prior of each."""
         n, kinds = _tries(moves)
         if self.certain == 0.0:
@@ -266,7 +266,7 @@ class MovePrior:
         probabilities = np.where(kinds > 1, 1.0, self.doubts(n))
         return np.where(rng.random(n.size) < probabilities, self.weight, _CERTAIN)
 
-    def mean_weights(self, moves: "NDArray[np.int64] | Any") -> Floats:
+    def mean_weights(self, moves: "Ints | Any") -> Floats:
         """Return the weights under which a pair leads anywhere as likely as is expected."""
         n, kinds = _tries(moves)
         tries = np.maximum(n, 1)
@@ -275,7 +275,7 @@ class MovePrior:
         return np.where(n > 0, tries * elsewhere / (1.0 - elsewhere), self.weight)
 
 
-def _tries(moves: "NDArray[np.int64] | Any") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _tries(moves: "Ints | Any") -> tuple[Ints, Ints]:
     """Return how often each pair was tried, and to how many places it has led."""
     if isinstance(moves, np.ndarray):
         return moves.sum(axis=-1).ravel(), np.count_nonzero(moves, axis=-1).ravel()
@@ -283,7 +283,7 @@ def _tries(moves: "NDArray[np.int64] | Any") -> tuple[NDArray[np.int64], NDArray
 
 
 @kernel
-def _learn_moves(n: NDArray[np.int64], kinds: NDArray[np.int64]) -> tuple[float, float]:
+def _learn_moves(n: Ints, kinds: Ints) -> tuple[float, float]:
     """Return the share of certain pairs, and the weight of the others; see `MovePrior.learn`."""
     order = np.argsort(n)
     numbers = np.empty(n.size)  # of tries, each but once,

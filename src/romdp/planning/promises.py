@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.data.counts import Counts
 from romdp.exact.objectives import Objective
-from romdp.planning.backup import Floats, Plan
+from romdp.planning.backup import Plan
 from romdp.planning.rows import SparseRows, discounted_iteration
 
 _SWEEPS = 100  # of value iteration; the next plan goes on where this one ends
@@ -140,10 +141,7 @@ def _paid_well(counts: Counts) -> Floats:
 
 @kernel
 def _divide(
-    starts: NDArray[np.integer],
-    counts: NDArray[np.int64],
-    law_starts: NDArray[np.integer],
-    law: Floats,
+    starts: NDArray[np.integer], counts: Ints, law_starts: NDArray[np.integer], law: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the frequencies of transitions seen, their drawn probabilities, and the rest.
 

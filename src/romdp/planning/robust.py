@@ -10,13 +10,10 @@ iteration was cut short.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _DAMPING = 0.75  # a chain that goes round in circles must not keep the values from settling
 

@@ -11,10 +11,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
 from romdp.exact.objectives import Objective
-from romdp.planning.backup import Floats, Integers, Plan
+from romdp.planning.backup import Integers, Plan
 
 _NEARLY_AVERAGE = 0.995
 _NOWHERE = np.empty(0)

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.planning.rows import SparseRows
 
@@ -13,9 +14,7 @@ _REST = 1e-6  # mass of a law that may be left undrawn
 _MOST_STICKS = 64
 
 
-def draw_dense(
-    transitions: NDArray[Any], prior: ArrayLike, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def draw_dense(transitions: NDArray[Any], prior: ArrayLike, rng: np.random.Generator) -> Floats:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S).
 
     The prior is one number, or one for each row. Drawn as in `draw_sparse`: only transitions that
@@ -32,7 +31,7 @@ def draw_sparse(
     transitions: "scipy.sparse.csr_array[Any, tuple[int, int]]",
     prior: ArrayLike,
     rng: np.random.Generator,
-    shares: NDArray[np.float64] | None = None,
+    shares: Floats | None = None,
 ) -> SparseRows:
     """Draw a law for each row of counts from Dirichlet(counts + prior / S), as sparse rows.
 
@@ -56,11 +55,11 @@ def draw_sparse(
     return SparseRows(*drawn)
 
 
-def _for_each(prior: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def _for_each(prior: ArrayLike, n_rows: int) -> Floats:
     return np.ascontiguousarray(np.broadcast_to(np.asarray(prior, np.float64), (n_rows,)))
 
 
-def counted_share(visits: NDArray[np.int64], enough: ArrayLike) -> NDArray[np.float64]:
+def counted_share(visits: Ints, enough: ArrayLike) -> Floats:
     """Return the share of its visits that each pair counts with: all of them from ``enough`` on.
 
     ``enough`` is one number, or one for each pair.
@@ -71,17 +70,12 @@ def counted_share(visits: NDArray[np.int64], enough: ArrayLike) -> NDArray[np.fl
     array([[1.   , 0.125],
            [0.5  , 1.   ]])
     """
-    share: NDArray[np.float64] = np.minimum(1.0, visits / np.maximum(enough, 1.0))
+    share: Floats = np.minimum(1.0, visits / np.maximum(enough, 1.0))
     return np.where(visits > 0, share, 1.0)
 
 
 @kernel
-def _draw_rows(
-    counts: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    rng: np.random.Generator,
-    laws: NDArray[np.float64],
-) -> None:
+def _draw_rows(counts: Floats, prior: Floats, rng: np.random.Generator, laws: Floats) -> None:
     n_rows, n_states = counts.shape
     columns = np.empty(_MOST_STICKS, np.int64)
     masses = np.empty(_MOST_STICKS)
@@ -110,12 +104,12 @@ def _draw_rows(
 def _draw(
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
-    counts: NDArray[np.float64],
-    shares: NDArray[np.float64],
+    counts: Floats,
+    shares: Floats,
     n_states: int,
-    prior: NDArray[np.float64],
+    prior: Floats,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Ints, Ints, Floats]:
     n_rows = indptr.size - 1
     room = counts.size + n_rows * min(_MOST_STICKS, n_states)
     new_indptr = np.zeros(n_rows + 1, np.int64)
@@ -145,7 +139,7 @@ def _draw(
 
 
 @kernel
-def _corner(counts: NDArray[np.float64], rng: np.random.Generator) -> int:
+def _corner(counts: Floats, rng: np.random.Generator) -> int:
     """Draw the place that has all of a law whose weights are too small for a float."""
     mark = rng.random() * counts.sum()
     last = 0
@@ -160,8 +154,8 @@ def _corner(counts: NDArray[np.float64], rng: np.random.Generator) -> int:
 
 @kernel
 def _break_stick(
-    columns: NDArray[np.int64],
-    masses: NDArray[np.float64],
+    columns: Ints,
+    masses: Floats,
     end: int,
     mass: float,
     share: float,

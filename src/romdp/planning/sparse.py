@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Bools, Floats
 from romdp.core.compiled import kernel
 from romdp.data.transitions import canonical
 from romdp.planning.backup import (
     SWEEPS,
     UNDAMPED,
     Arrivals,
-    Floats,
     Integers,
     Iteration,
     Plan,
@@ -39,9 +38,7 @@ class Lists(NamedTuple):
 
 
 @kernel
-def arrange(
-    matrix: SparseRows, known: NDArray[np.bool_], n_states: int
-) -> tuple[Lists, Integers, Floats, int]:
+def arrange(matrix: SparseRows, known: Bools, n_states: int) -> tuple[Lists, Integers, Floats, int]:
     """Turn the known rows into lists by arrival state, each row divided by its total.
 
     Returns the lists, the pair of each row, the totals of all pairs (zero if not known) and the
@@ -306,7 +303,7 @@ def _add_unseen(
 class SparseArrivals(Arrivals):
     """Transitions of a sparse array (S * A, S)."""
 
-    def __init__(self, weights: Any, known: NDArray[np.bool_]) -> None:
+    def __init__(self, weights: Any, known: Bools) -> None:
         self.shape = known.shape[0], known.shape[1]
         matrix = canonical(scipy.sparse.csr_array(weights))
         rows = SparseRows(matrix.indptr, matrix.indices, matrix.data)

@@ -5,13 +5,14 @@ from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import how_many, level, takes
 from romdp.data.counts import Counts
 from romdp.exact.objectives import AVERAGE, Objective
-from romdp.planning.backup import Floats, Plan
+from romdp.planning.backup import Plan
 from romdp.planning.bounds import ends, highest_mean, probability_radii
 from romdp.planning.iteration import by_arrival, outcomes, precision_at, support_value_iteration
 
@@ -128,9 +129,7 @@ def doubt_per_pair(counts: Counts, delta: float) -> float:
 
 
 @kernel
-def highest_rewards(
-    visits: NDArray[np.int64], sums: Floats, squares: Floats, doubt: float
-) -> Floats:
+def highest_rewards(visits: Ints, sums: Floats, squares: Floats, doubt: float) -> Floats:
     """Return the largest plausible mean reward of every pair."""
     highs = np.ones(visits.shape)
     for s in range(visits.shape[0]):
@@ -142,7 +141,7 @@ def highest_rewards(
 
 
 @kernel
-def probability_ends(moves: NDArray[np.int64], doubt: float) -> tuple[Floats, Floats]:
+def probability_ends(moves: Ints, doubt: float) -> tuple[Floats, Floats]:
     """Return the smallest and the largest plausible probability of every move."""
     lows, highs = np.zeros(moves.shape), np.ones(moves.shape)
     for s in range(moves.shape[0]):

@@ -8,8 +8,8 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import UnknownNameError
 from romdp.core.text import count
 from romdp.data.partition import Partition
@@ -187,7 +187,7 @@ def _story(record: Record, experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _epochs(record: Record) -> tuple[NDArray[np.float64], int]:
+def _epochs(record: Record) -> tuple[Floats, int]:
     """Return the table of epochs; of very many, some that are spread evenly."""
     names = ("epoch", "start", "length", "n_clusters", "gain", "sweeps")
     rows = np.stack([np.asarray(record.epochs[name], np.float64) for name in names], axis=1)
@@ -286,7 +286,7 @@ def describe_change(before: Partition, after: Partition) -> str:
     return "; ".join(parts) or "nothing changed"
 
 
-def judge(partition: Partition, hidden_state: NDArray[np.int64] | None) -> str:
+def judge(partition: Partition, hidden_state: Ints | None) -> str:
     """Say how a grouping stands against the truth."""
     if hidden_state is None:
         return ""

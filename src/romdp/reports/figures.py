@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.storage import write_bytes
 from romdp.core.validation import as_path, check, choice, flag, how_many, real_number, takes
 from romdp.experiments.summary import limit_constant
@@ -269,7 +269,7 @@ def _draw_band(axes: "Axes", records: Sequence[Record], measure: str, style: Sty
         )
 
 
-def _marker_places(across: NDArray[np.float64]) -> list[int]:
+def _marker_places(across: Floats) -> list[int]:
     """Choose points that lie evenly on the axis: the stored steps crowd at its beginning."""
     wanted = np.linspace(across[0], across[-1], _N_MARKERS)
     return sorted({int(np.abs(across - place).argmin()) for place in wanted})

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.text import count
 from romdp.core.validation import how_many, real_array, takes, whole_number
@@ -86,9 +87,7 @@ class Flow:
 
 
 def lay_out(
-    groupings: Sequence[EpochGrouping],
-    hidden_state: NDArray[np.int64] | None = None,
-    max_columns: int = 10,
+    groupings: Sequence[EpochGrouping], hidden_state: Ints | None = None, max_columns: int = 10
 ) -> Flow:
     """Place the groups of a run.
 
@@ -133,7 +132,7 @@ def lay_out(
     return Flow(columns, strands, len(groupings) - len(shown), int((~drawn).sum()))
 
 
-def changed(before: NDArray[np.int64], after: NDArray[np.int64]) -> int:
+def changed(before: Ints, after: Ints) -> int:
     """Count the observations that leave the bulk of their old group or join that of another.
 
     Examples
@@ -160,7 +159,7 @@ def most_telling(groupings: Sequence[EpochGrouping], count: int) -> list[EpochGr
     return [groupings[i] for i in kept]
 
 
-def _blocks_of(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _blocks_of(labels: Ints) -> Ints:
     """Give every observation the block it is drawn in; among many, those alone share one."""
     canonical = Partition(labels).labels.copy()
     if len(canonical) > _MANY:
@@ -172,11 +171,11 @@ def _blocks_of(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return canonical
 
 
-def _final_groups(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _final_groups(labels: Ints) -> Ints:
     return np.asarray(Partition(labels).labels)
 
 
-def _rank_observations(labels: NDArray[np.int64], colours: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rank_observations(labels: Ints, colours: Ints) -> Ints:
     """Order the observations so that groups which only merge never cross.
 
     By the last grouping first (its groups by their commonest colour), then by the one before
@@ -195,9 +194,7 @@ def _rank_observations(labels: NDArray[np.int64], colours: NDArray[np.int64]) ->
     return rank
 
 
-def _stack_blocks(
-    labels: NDArray[np.int64], rank: NDArray[np.int64], unit: float, numbers: NDArray[np.int64]
-) -> tuple[Block, ...]:
+def _stack_blocks(labels: Ints, rank: Ints, unit: float, numbers: Ints) -> tuple[Block, ...]:
     groups = np.unique(labels)
     places = {int(g): float(rank[labels == g].mean()) for g in groups}
     # What is not grouped yet lies below everything else.
@@ -214,9 +211,7 @@ def _stack_blocks(
     return tuple(blocks)
 
 
-def _strands(
-    number: int, left: Column, right: Column, colours: NDArray[np.int64], unit: float
-) -> list[Strand]:
+def _strands(number: int, left: Column, right: Column, colours: Ints, unit: float) -> list[Strand]:
     """Cut both columns into the pieces that leave and arrive, and tie them together."""
     where = {m: j for j, block in enumerate(right.blocks) for m in block.members}
     pieces: dict[tuple[int, int, int], int] = {}
@@ -274,7 +269,7 @@ def flow_note(flow: Flow, record: Record) -> str:
     return note
 
 
-def flow_picture(flow: Flow, hidden: NDArray[np.int64] | None) -> Picture:
+def flow_picture(flow: Flow, hidden: Ints | None) -> Picture:
     """Draw a flow that has been laid out."""
     shapes: list[Box | Ribbon | Words] = []
     centres = [55.0 + _STEP * number for number in range(len(flow.columns))]
@@ -324,7 +319,7 @@ def _block(x: float, block: Block, mixed: bool) -> list[Box | Words]:
     return [*shapes, Words(x, y, words, 10, colour=colour, upright=upright)]
 
 
-def is_mixed(block: Block, hidden: NDArray[np.int64] | None) -> bool:
+def is_mixed(block: Block, hidden: Ints | None) -> bool:
     """Tell whether a group holds observations of several hidden states."""
     return (
         hidden is not None and block.group >= 0 and len(np.unique(hidden[list(block.members)])) > 1
@@ -356,7 +351,7 @@ def emission_figure(emission: ArrayLike, partition: Partition) -> Picture:
     return replace(emission_picture(matrix, partition), note=note)
 
 
-def emission_picture(matrix: NDArray[np.float64], partition: Partition) -> Picture:
+def emission_picture(matrix: Floats, partition: Partition) -> Picture:
     """Draw an emission matrix between a strip of true states and a strip of groups."""
     if partition.n_observations != matrix.shape[1]:
         raise InvalidInputError(
@@ -402,7 +397,7 @@ def emission_picture(matrix: NDArray[np.float64], partition: Partition) -> Pictu
     return Picture(_LEFT + wide + 4, bottom + 44, about, tuple(shapes))
 
 
-def _likeness(found: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.int64]:
+def _likeness(found: Ints, truth: Ints) -> Ints:
     """Return, for every observation, the state that most of its group belongs to."""
     likeness = np.full(len(found), -1)
     for group in np.unique(found[found >= 0]):
@@ -411,12 +406,7 @@ def _likeness(found: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.
 
 
 def _strip(
-    y: float,
-    cell: float,
-    order: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    states: NDArray[np.int64],
-    name: str,
+    y: float, cell: float, order: Ints, labels: Ints, states: Ints, name: str
 ) -> list[Box | Words]:
     """Draw a row of observations, one box per run of the same label, coloured by state."""
     shapes: list[Box | Words] = [Words(_LEFT - 8, y + _STRIP / 2, name, side="end")]

@@ -1,8 +1,8 @@
 """How a run went, for its page: its learning curve, and its groups as they were found."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.text import count, number
 from romdp.playing.episodes import learning_curve, shown_range
 from romdp.playing.run import Run
@@ -51,11 +51,7 @@ def curve_section(run: Run) -> Html:
 
 
 def _picture(
-    step: NDArray[np.int64],
-    curve: NDArray[np.float64],
-    dot_step: NDArray[np.int64] | None,
-    dot_value: NDArray[np.float64] | None,
-    label: str,
+    step: Ints, curve: Floats, dot_step: Ints | None, dot_value: Floats | None, label: str
 ) -> Html:
     """Draw a line, and dots behind it, as SVG.
 
@@ -68,7 +64,7 @@ def _picture(
     last = max(int(step[-1]), 1)
     wide, tall = _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM - 10
 
-    def place(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def place(x: Ints, y: Floats) -> Floats:
         down = (high - y) / (high - low)
         return np.column_stack([_LEFT + x / last * wide, 10 + down * tall]).round(1)
 

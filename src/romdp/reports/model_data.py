@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from romdp.core.arrays import Floats
 from romdp.core.text import MOST_LISTED, one_line, with_error
 from romdp.exact.chains import classes, gain_and_bias, stationary_law
 from romdp.logs.model.checks import SURE
 from romdp.logs.model.latent import LatentModel
 from romdp.reports.drawing import STATE_COLOURS, UNSEEN_COLOUR
 from romdp.reports.shell import Html, element, table
-
-Floats = NDArray[np.float64]
 
 MOST_OBSERVATIONS = 20_000
 """How many observations the page holds: the most frequent ones."""

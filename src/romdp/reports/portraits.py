@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.text import MOST_LISTED, count, number
 from romdp.encoding.decoder import StateDecoder
 from romdp.encoding.views import Encoding
@@ -16,8 +17,6 @@ from romdp.logs.model.latent import LatentModel
 from romdp.reports.drawing import STATE_COLOURS, UNSEEN_COLOUR, Box, state_colour
 from romdp.reports.model_data import go, more
 from romdp.reports.shell import Html, element, join, section, table
-
-Floats = NDArray[np.float64]
 
 BARS = "Bars: numbers in standard deviations from the mean of all."
 _SMALLEST = 16  # numbers of a picture
@@ -197,7 +196,7 @@ def _bar(
     return Html(Box(x, foot - max(tall, 0), wide, abs(tall), fill, hint).svg())
 
 
-def _map(decoder: StateDecoder, states: NDArray[np.int64]) -> Html:
+def _map(decoder: StateDecoder, states: Ints) -> Html:
     """Draw the codes in the plane of their two largest principal components."""
     book = decoder.encoding.codebook
     weight = np.maximum(book.sizes, 1e-9)

@@ -10,8 +10,8 @@ from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError, StorageError
 from romdp.core.randomness import generator
 from romdp.core.storage import check_directory
@@ -33,7 +33,7 @@ class EpochGrouping:
 
     epoch: int
     step: int
-    labels: NDArray[np.int64] = field(repr=False)
+    labels: Ints = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Record:
     curves: Columns = field(repr=False)
     epochs: Columns = field(repr=False)
     groups: Columns = field(repr=False)
-    hidden_state: NDArray[np.int64] | None = field(repr=False)
+    hidden_state: Ints | None = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -214,14 +214,14 @@ class Band:
         How many runs it is made of.
     """
 
-    step: NDArray[np.int64]
-    middle: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    step: Ints
+    middle: Floats
+    low: Floats
+    high: Floats
     n_runs: int
 
 
-def curve(record: Record, measure: str) -> NDArray[np.float64]:
+def curve(record: Record, measure: str) -> Floats:
     """Return one measure of a run at its stored steps; NaN where it is not known."""
     choice(measure, "measure", MEASURES)
     columns = record.curves
@@ -239,16 +239,16 @@ def known_measures(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def common_steps(records: Sequence[Record]) -> NDArray[np.int64]:
+def common_steps(records: Sequence[Record]) -> Ints:
     """Return the steps at which every one of the runs has figures."""
     if not records:
         raise InvalidInputError("records is empty; pass at least one run")
     grids = {r.curves["step"].tobytes(): r.curves["step"] for r in records}  # mostly a single one
-    steps: NDArray[np.int64] = reduce(np.intersect1d, grids.values())
+    steps: Ints = reduce(np.intersect1d, grids.values())
     return steps.astype(np.int64)
 
 
-def aligned(records: Sequence[Record], measure: str) -> NDArray[np.float64]:
+def aligned(records: Sequence[Record], measure: str) -> Floats:
     """Return a measure of several runs at their common steps, one row per run."""
     steps = common_steps(records)
     return np.stack([curve(r, measure)[np.searchsorted(r.curves["step"], steps)] for r in records])
@@ -333,7 +333,7 @@ def bulb_places(chosen: Mapping[str, Record]) -> dict[str, list[int]]:
     return kept
 
 
-def _changes(record: Record) -> NDArray[np.int64]:
+def _changes(record: Record) -> Ints:
     """Return the points at which the number of groups is a new one, and the last point."""
     groups = record.curves["n_clusters"]
     changes = np.flatnonzero(np.diff(groups)) + 1

@@ -25,10 +25,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 _SMALL_RISE = 16  # factors up to which a product is faster than two gamma functions
@@ -39,14 +39,14 @@ class Rule(NamedTuple):
 
     alpha: float  # Dirichlet parameter of moves to other groups
     stay: float  # and of staying
-    table: NDArray[np.float64]  # the cell term of small counts
-    stay_table: NDArray[np.float64]  # the same of cells (s, a, s)
+    table: Floats  # the cell term of small counts
+    stay_table: Floats  # the same of cells (s, a, s)
     emission: int  # Dirichlet parameter of emission, in quarters
     emission_term: float  # the terms of all observations, which depend on that alone
-    gammas: NDArray[np.float64]  # log_gamma(n / 4) of small n, from 1 on
+    gammas: Floats  # log_gamma(n / 4) of small n, from 1 on
     reward_code: int
-    reward_prior: NDArray[np.float64]
-    reward_table: NDArray[np.float64]  # (n_levels + 1, N): of levels paid n times, of n rewards;
+    reward_prior: Floats
+    reward_table: Floats  # (n_levels + 1, N): of levels paid n times, of n rewards;
     # Gaussian (1, N): the part of the term that depends on n alone
 
 
@@ -56,12 +56,12 @@ class Blocks(NamedTuple):
     A group may be empty. Observations with label -1 are left out of all counts.
     """
 
-    labels: NDArray[np.int64]  # (Y,)
-    moves: NDArray[np.int64]  # (S, A, S): n[s, a, t]
-    out: NDArray[np.int64]  # (S, A): moves summed over the last axis
-    into: NDArray[np.int64]  # (S,): moves summed over the first two
-    size: NDArray[np.int64]  # (S,): members
-    pay: NDArray[np.float64]  # (S, A, n_parts): reward parts
+    labels: Ints  # (Y,)
+    moves: Ints  # (S, A, S): n[s, a, t]
+    out: Ints  # (S, A): moves summed over the last axis
+    into: Ints  # (S,): moves summed over the first two
+    size: Ints  # (S,): members
+    pay: Floats  # (S, A, n_parts): reward parts
 
 
 @kernel
@@ -111,7 +111,7 @@ def row_term(rule: Rule, total: int, n_groups: int) -> float:
 
 
 @kernel
-def row_terms(rule: Rule, n_groups: int, most: int) -> NDArray[np.float64]:
+def row_terms(rule: Rule, n_groups: int, most: int) -> Floats:
     """Look up the row terms of small totals, up to ``most``."""
     table = np.zeros(min(most + 1, rule.table.size))
     mass = row_mass(rule, n_groups)
@@ -122,7 +122,7 @@ def row_terms(rule: Rule, n_groups: int, most: int) -> NDArray[np.float64]:
 
 
 @kernel
-def _quarters(gammas: NDArray[np.float64], n: int) -> float:
+def _quarters(gammas: Floats, n: int) -> float:
     """Return log_gamma(n / 4), looked up if it is there."""
     if n < gammas.size:
         value: float = gammas[n]
@@ -176,7 +176,7 @@ def _level_rise(rule: Rule, level: int, paid: float, more: float) -> float:
 
 
 @kernel
-def by_visits(prior: NDArray[np.float64], visits: float) -> float:
+def by_visits(prior: Floats, visits: float) -> float:
     """Return the part of a Gaussian term that depends on the number of rewards alone."""
     weight, shape, rate = float(prior[0]), float(prior[1]), float(prior[2])
     return (
@@ -201,9 +201,7 @@ def gaussian_term(rule: Rule, visits: float, total: float, squares: float) -> fl
 
 
 @kernel
-def reward_term(
-    rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64], times: int
-) -> float:
+def reward_term(rule: Rule, pay: Floats, more: Floats, times: int) -> float:
     """Return the term of the rewards of one (s, a) whose parts are ``pay + times * more``."""
     if rule.reward_code == CATEGORICAL:
         value = 0.0
@@ -230,7 +228,7 @@ def member_rise(rule: Rule, reached: int, more: int, size: int) -> float:
 
 
 @kernel
-def reward_rise(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64]) -> float:
+def reward_rise(rule: Rule, pay: Floats, more: Floats) -> float:
     """By how much the term of rewards rises when ``more`` joins them."""
     if rule.reward_code == CATEGORICAL:
         value = 0.0
@@ -246,7 +244,7 @@ def reward_rise(rule: Rule, pay: NDArray[np.float64], more: NDArray[np.float64])
 
 
 @kernel
-def _count_blocks(links: Links, parts: NDArray[np.float64], blocks: Blocks) -> None:
+def _count_blocks(links: Links, parts: Floats, blocks: Blocks) -> None:
     labels = blocks.labels
     n_actions = links.n_actions
     for y in range(labels.size):
@@ -266,16 +264,14 @@ def _count_blocks(links: Links, parts: NDArray[np.float64], blocks: Blocks) -> N
                     blocks.into[t] += links.out_count[i]
 
 
-def make_blocks(
-    links: Links, parts: NDArray[np.float64], labels: NDArray[np.int64], n_groups: int
-) -> Blocks:
+def make_blocks(links: Links, parts: Floats, labels: Ints, n_groups: int) -> Blocks:
     """Count the transitions and rewards of groups; ``labels`` is copied."""
     blocks = zero_blocks(labels.astype(np.int64), n_groups, *parts.shape[1:])
     _count_blocks(links, parts, blocks)
     return blocks
 
 
-def zero_blocks(labels: NDArray[np.int64], n_groups: int, n_actions: int, n_parts: int) -> Blocks:
+def zero_blocks(labels: Ints, n_groups: int, n_actions: int, n_parts: int) -> Blocks:
     """Make blocks in which nothing is counted yet."""
     return Blocks(
         labels,

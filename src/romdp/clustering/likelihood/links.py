@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from romdp.core.arrays import Ints
 from romdp.core.compiled import kernel
 from romdp.core.validation import freeze
 from romdp.data.counts import Counts
@@ -23,10 +24,10 @@ class Links(NamedTuple):
     """
 
     n_actions: int
-    out_start: NDArray[np.int64]  # (Y * A + 1,): the links of each cell
+    out_start: Ints  # (Y * A + 1,): the links of each cell
     out_target: NDArray[np.int32]  # where a link leads
     out_count: NDArray[np.int32]
-    in_start: NDArray[np.int64]  # (Y + 1,): the links into each observation
+    in_start: Ints  # (Y + 1,): the links into each observation
     in_cell: NDArray[np.int32]  # where a link comes from
     in_count: NDArray[np.int32]
 
@@ -52,7 +53,7 @@ class Links(NamedTuple):
             freeze(in_count),
         )
 
-    def restrict(self, chosen: NDArray[np.int64]) -> "Links":
+    def restrict(self, chosen: Ints) -> "Links":
         """Keep the transitions among some observations, renumbered in the order given."""
         cells = (chosen[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()
         shape = (self.n_observations * self.n_actions, self.n_observations)
@@ -78,27 +79,24 @@ class Links(NamedTuple):
         """Number of observations."""
         return self.in_start.size - 1
 
-    def in_totals(self) -> NDArray[np.int64]:
+    def in_totals(self) -> Ints:
         """How often each observation was reached."""
         return _totals(self.in_start, self.in_count)
 
-    def out_totals(self) -> NDArray[np.int64]:
+    def out_totals(self) -> Ints:
         """How many known transitions start at each observation."""
         return _totals(self.out_start[:: self.n_actions], self.out_count)
 
 
-def _totals(start: NDArray[np.int64], count: NDArray[np.int32]) -> NDArray[np.int64]:
+def _totals(start: Ints, count: NDArray[np.int32]) -> Ints:
     """Add up the counts between consecutive starts."""
     running = np.concatenate([[0], np.cumsum(count, dtype=np.int64)])
     return np.diff(running[start])
 
 
 def _turn(
-    start: NDArray[np.int64],
-    target: NDArray[np.int32],
-    count: NDArray[np.int32],
-    n_observations: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    start: Ints, target: NDArray[np.int32], count: NDArray[np.int32], n_observations: int
+) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
     """Sort the links by where they end; the links into one observation stay in order."""
     in_start = np.zeros(n_observations + 1, np.int64)
     np.cumsum(np.bincount(target, minlength=n_observations), out=in_start[1:])
@@ -109,10 +107,10 @@ def _turn(
 
 @kernel
 def _scatter(
-    start: NDArray[np.int64],
+    start: Ints,
     target: NDArray[np.int32],
     count: NDArray[np.int32],
-    place: NDArray[np.int64],
+    place: Ints,
     cell: NDArray[np.int32],
     turned: NDArray[np.int32],
 ) -> None:

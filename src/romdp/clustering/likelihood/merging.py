@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.likelihood.blockmodel import (
     Blocks,
@@ -19,19 +18,20 @@ from romdp.clustering.likelihood.blockmodel import (
     stay_term,
 )
 from romdp.clustering.likelihood.rewardlaw import NO_REWARD
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 
 class Merges(NamedTuple):
     """What greedy merging did, merge by merge: ``second[i]`` became part of ``first[i]``."""
 
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    rise: NDArray[np.float64]  # what the merge added to the score
+    first: Ints
+    second: Ints
+    rise: Floats  # what the merge added to the score
 
 
 @kernel
-def _row(rule: Rule, rows: NDArray[np.float64], total: int, n_groups: int) -> float:
+def _row(rule: Rule, rows: Floats, total: int, n_groups: int) -> float:
     """Return `row_term`, looked up in `row_terms` where it is there."""
     if total < rows.size:
         value: float = rows[total]
@@ -48,7 +48,7 @@ def pair_rise(rule: Rule, x: int, y: int) -> float:
 
 
 @kernel
-def _alone(rule: Rule, rows: NDArray[np.float64], blocks: Blocks, k: int, n_groups: int) -> float:
+def _alone(rule: Rule, rows: Floats, blocks: Blocks, k: int, n_groups: int) -> float:
     """Return the terms that concern group k alone, with ``n_groups`` groups in all."""
     value = group_term(rule, blocks.into[k], blocks.size[k])
     for a in range(blocks.out.shape[1]):
@@ -59,9 +59,7 @@ def _alone(rule: Rule, rows: NDArray[np.float64], blocks: Blocks, k: int, n_grou
 
 
 @kernel
-def _united(
-    rule: Rule, rows: NDArray[np.float64], blocks: Blocks, k: int, m: int, n_groups: int
-) -> float:
+def _united(rule: Rule, rows: Floats, blocks: Blocks, k: int, m: int, n_groups: int) -> float:
     """Return the terms of k and m as one group, less those of the cells between the two."""
     moves, out, pay = blocks.moves, blocks.out, blocks.pay
     value = group_term(rule, blocks.into[k] + blocks.into[m], blocks.size[k] + blocks.size[m])
@@ -76,12 +74,7 @@ def _united(
 
 @kernel
 def _unite_all(
-    rule: Rule,
-    rows: NDArray[np.float64],
-    blocks: Blocks,
-    alive: NDArray[np.int64],
-    alone: NDArray[np.float64],
-    own: NDArray[np.float64],
+    rule: Rule, rows: Floats, blocks: Blocks, alive: Ints, alone: Floats, own: Floats
 ) -> None:
     """Fill in `_united` less `_alone` of all pairs: the same sums, but action by action.
 
@@ -187,7 +180,7 @@ def _unite(blocks: Blocks, k: int, m: int) -> None:
 
 
 @kernel
-def _cell(table: NDArray[np.float64], alpha: float, n: int) -> float:
+def _cell(table: Floats, alpha: float, n: int) -> float:
     """Return `cell_term`, given the table alone: a whole `Rule` takes ten times longer here."""
     if n < table.size:
         value: float = table[n]
@@ -196,13 +189,7 @@ def _cell(table: NDArray[np.float64], alpha: float, n: int) -> float:
 
 
 @kernel
-def _share_lines(
-    table: NDArray[np.float64],
-    alpha: float,
-    lines: NDArray[np.int64],
-    groups: NDArray[np.int64],
-    shared: NDArray[np.float64],
-) -> None:
+def _share_lines(table: Floats, alpha: float, lines: Ints, groups: Ints, shared: Floats) -> None:
     """Add, for all pairs of groups, by how much their cells rise when each pair becomes one.
 
     ``lines`` holds a cell of every group in each row. If there are two rows, these become one: what
@@ -234,13 +221,7 @@ def _share_lines(
 
 
 @kernel
-def _share_with(
-    rule: Rule,
-    moves: NDArray[np.int64],
-    alive: NDArray[np.int64],
-    merged: NDArray[np.int64],
-    shared: NDArray[np.float64],
-) -> None:
+def _share_with(rule: Rule, moves: Ints, alive: Ints, merged: Ints, shared: Floats) -> None:
     """Add, for all pairs of groups, by how much their cells with ``merged`` rise when they unite.
 
     If two groups are ``merged``, change it to what it is when these become one.
@@ -260,13 +241,7 @@ def _share_with(
 
 
 @kernel
-def _share_one(
-    rule: Rule,
-    moves: NDArray[np.int64],
-    alive: NDArray[np.int64],
-    k: int,
-    shared: NDArray[np.float64],
-) -> None:
+def _share_one(rule: Rule, moves: Ints, alive: Ints, k: int, shared: Floats) -> None:
     """Fill in by how much the cells with others rise when k and another group become one."""
     table, alpha = rule.table, rule.alpha
     added = np.zeros(moves.shape[0])
@@ -289,9 +264,7 @@ def _share_one(
 
 
 @kernel
-def _best_pair(
-    alive: NDArray[np.int64], shared: NDArray[np.float64], own: NDArray[np.float64]
-) -> tuple[int, int]:
+def _best_pair(alive: Ints, shared: Floats, own: Floats) -> tuple[int, int]:
     """Return the pair whose union adds most; -1, -1 where no pair has a rise that is a number."""
     best = -np.inf
     k, m = -1, -1
@@ -306,13 +279,7 @@ def _best_pair(
 
 @kernel
 def _merge(
-    rule: Rule,
-    blocks: Blocks,
-    n_last: int,
-    slack: float,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    rise: NDArray[np.float64],
+    rule: Rule, blocks: Blocks, n_last: int, slack: float, first: Ints, second: Ints, rise: Floats
 ) -> int:
     n_slots = blocks.size.size
     alive = np.flatnonzero(blocks.size)
@@ -372,9 +339,7 @@ def merge_greedily(rule: Rule, blocks: Blocks, n_last: int, slack: float) -> Mer
     return Merges(first[:done], second[:done], rise[:done])
 
 
-def apply_merges(
-    labels: NDArray[np.int64], n_groups: int, merges: Merges, n_merges: int
-) -> tuple[NDArray[np.int64], int]:
+def apply_merges(labels: Ints, n_groups: int, merges: Merges, n_merges: int) -> tuple[Ints, int]:
     """Carry out the first ``n_merges`` merges; returns the labels, compact, and their number."""
     parent = np.arange(n_groups)
     for k, m in zip(merges.first[:n_merges], merges.second[:n_merges], strict=True):

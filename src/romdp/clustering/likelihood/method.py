@@ -16,12 +16,12 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Evidence, Slices, finish
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import REWARD_LAWS, read_reward_law
 from romdp.clustering.likelihood.search import MOST_GROUPS, ROUNDS, Grouping, Search
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice, flag, freeze, takes, whole_number
 from romdp.data.counts import Counts
@@ -76,8 +76,8 @@ class LikelihoodFit:
 
     partition: Partition
     blocks: Counts
-    log_odds: NDArray[np.float64]
-    certainty: NDArray[np.float64]
+    log_odds: Floats
+    certainty: Floats
     score: float
     score_curve: Mapping[int, float]
     alpha: float
@@ -245,7 +245,7 @@ class Likelihood:
         best = yield from self._annealed_starts(search, best)
         return (yield from self._choose_by_evidence(search, best, for_good=for_good))
 
-    def _improve(self, search: Search, known: NDArray[np.int64]) -> Slices[Grouping]:
+    def _improve(self, search: Search, known: Ints) -> Slices[Grouping]:
         """Improve the grouping so far, and compare it with what a search from the beginning finds.
 
         Where groups are many there is only time for a few rounds from the grouping so far and from
@@ -403,7 +403,7 @@ class _Found:
 
     search: Search
     best: Grouping
-    met: NDArray[np.int64]
+    met: Ints
     has_end: bool  # the last of those searched stands for the end of an episode
 
     def partition(self, n_observations: int) -> Partition:

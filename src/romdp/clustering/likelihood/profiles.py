@@ -7,7 +7,6 @@ it pays.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.likelihood.blockmodel import (
     Blocks,
@@ -20,6 +19,7 @@ from romdp.clustering.likelihood.blockmodel import (
 )
 from romdp.clustering.likelihood.links import Links
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 N_LEADS, N_COMES, N_TRIED, REACHED = range(4)
@@ -32,14 +32,14 @@ class Profile(NamedTuple):
     Transitions from and to observations without a group do not count.
     """
 
-    leads: NDArray[np.int64]  # (A, S): to groups, without itself
-    comes: NDArray[np.int64]  # (S, A): from groups, without itself
-    loops: NDArray[np.int64]  # (A,): to itself
-    led: NDArray[np.int64]  # (A,): all that leave it
-    lead_list: NDArray[np.int64]  # (A * S, 2): indices of what is not zero in `leads`
-    come_list: NDArray[np.int64]  # (S * A, 2): and in `comes`
-    tried: NDArray[np.int64]  # (A,): the actions that led somewhere or were paid
-    totals: NDArray[np.int64]  # (4,): see `N_LEADS`, `N_COMES`, `N_TRIED` and `REACHED`
+    leads: Ints  # (A, S): to groups, without itself
+    comes: Ints  # (S, A): from groups, without itself
+    loops: Ints  # (A,): to itself
+    led: Ints  # (A,): all that leave it
+    lead_list: Ints  # (A * S, 2): indices of what is not zero in `leads`
+    come_list: Ints  # (S * A, 2): and in `comes`
+    tried: Ints  # (A,): the actions that led somewhere or were paid
+    totals: Ints  # (4,): see `N_LEADS`, `N_COMES`, `N_TRIED` and `REACHED`
 
 
 @kernel
@@ -58,9 +58,7 @@ def empty_profile(n_groups: int, n_actions: int) -> Profile:
 
 
 @kernel
-def fill_profile(
-    links: Links, parts: NDArray[np.float64], labels: NDArray[np.int64], y: int, profile: Profile
-) -> None:
+def fill_profile(links: Links, parts: Floats, labels: Ints, y: int, profile: Profile) -> None:
     """Fill in the profile of observation y."""
     n_actions = links.n_actions
     n_leads = 0
@@ -140,9 +138,7 @@ def announce(blocks: Blocks, profile: Profile) -> None:
 
 
 @kernel
-def shift(
-    blocks: Blocks, parts: NDArray[np.float64], y: int, group: int, sign: int, profile: Profile
-) -> None:
+def shift(blocks: Blocks, parts: Floats, y: int, group: int, sign: int, profile: Profile) -> None:
     """Put an observation in a group (sign +1) or take it out (-1)."""
     for i in range(profile.totals[N_LEADS]):
         a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
@@ -163,14 +159,14 @@ def shift(
 @kernel
 def join_rises(
     rule: Rule,
-    rows: NDArray[np.float64],
+    rows: Floats,
     blocks: Blocks,
-    parts: NDArray[np.float64],
+    parts: Floats,
     y: int,
-    groups: NDArray[np.int64],
+    groups: Ints,
     n_groups: int,
     profile: Profile,
-    rises: NDArray[np.float64],
+    rises: Floats,
 ) -> None:
     """By how much the score rises when an observation in no group joins each of some groups.
 
@@ -243,13 +239,7 @@ def join_rises(
 
 @kernel
 def _add_level_rises(
-    rule: Rule,
-    pay: NDArray[np.float64],
-    parts: NDArray[np.float64],
-    y: int,
-    a: int,
-    groups: NDArray[np.int64],
-    rises: NDArray[np.float64],
+    rule: Rule, pay: Floats, parts: Floats, y: int, a: int, groups: Ints, rises: Floats
 ) -> None:
     """Add `reward_rise` of an action, where rewards take a few levels."""
     table = rule.reward_table
@@ -274,9 +264,7 @@ def _add_level_rises(
 
 
 @kernel
-def take_out(
-    links: Links, parts: NDArray[np.float64], blocks: Blocks, y: int, profile: Profile
-) -> None:
+def take_out(links: Links, parts: Floats, blocks: Blocks, y: int, profile: Profile) -> None:
     """Gather the profile of an observation and take it out of its group, if it has one."""
     fill_profile(links, parts, blocks.labels, y, profile)
     if blocks.labels[y] >= 0:
@@ -286,7 +274,7 @@ def take_out(
 
 
 @kernel
-def put(parts: NDArray[np.float64], blocks: Blocks, y: int, group: int, profile: Profile) -> None:
+def put(parts: Floats, blocks: Blocks, y: int, group: int, profile: Profile) -> None:
     """Put an observation that was taken out into a group."""
     shift(blocks, parts, y, group, 1, profile)
     blocks.labels[y] = group

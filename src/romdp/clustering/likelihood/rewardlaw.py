@@ -8,9 +8,9 @@ value was paid (a Vandermonde system); otherwise they are what a Gaussian law ne
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from romdp.core.arrays import Floats
 from romdp.core.errors import InvalidInputError
 from romdp.core.validation import choice
 from romdp.data.counts import Counts
@@ -50,8 +50,8 @@ class RewardLaw:
 
     name: str
     code: int
-    parts: NDArray[np.float64]
-    prior: NDArray[np.float64]
+    parts: Floats
+    prior: Floats
     levels: tuple[float, ...] = ()
 
     def left_out(self) -> "RewardLaw":
@@ -130,7 +130,7 @@ def _levels(counts: Counts) -> tuple[float, ...]:
     return tuple(float(value) for value in known) if len(known) <= _MOST_LEVELS else ()
 
 
-def _level_counts(counts: Counts, levels: tuple[float, ...]) -> NDArray[np.float64] | None:
+def _level_counts(counts: Counts, levels: tuple[float, ...]) -> Floats | None:
     """Solve for how often each level was paid; None if no whole numbers solve the system."""
     powers = np.vander(np.array(levels), _MOST_LEVELS, increasing=True).T  # (3, n_levels)
     moments = np.stack([counts.visits, counts.reward_sums, counts.reward_squares], axis=-1)
@@ -147,7 +147,7 @@ def _level_counts(counts: Counts, levels: tuple[float, ...]) -> NDArray[np.float
     return np.ascontiguousarray(whole)
 
 
-def _level_weights(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _level_weights(parts: Floats) -> Floats:
     """Fit the Dirichlet weights of the levels to the pairs: what all were paid, as a prior of each.
 
     Their sum is the one of `_WEIGHTS` under which the rewards of the pairs are most probable.

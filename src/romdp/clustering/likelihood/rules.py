@@ -4,7 +4,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from romdp.clustering.likelihood.blockmodel import (
@@ -20,6 +19,7 @@ from romdp.clustering.likelihood.blockmodel import (
     stay_term,
 )
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, RewardLaw
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 ALPHAS = tuple(2.0 ** (-i / 2) for i in range(22))
@@ -36,13 +36,13 @@ _GAMMAS = 2**17  # quarters; emission adds up counts and parameters
 
 
 @lru_cache(maxsize=1)
-def _gammas() -> NDArray[np.float64]:
+def _gammas() -> Floats:
     table = np.zeros(_GAMMAS)
     table[1:] = gammaln(0.25 * np.arange(1, _GAMMAS))
     return table
 
 
-def _reward_part(law: RewardLaw) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+def _reward_part(law: RewardLaw) -> tuple[int, Floats, Floats]:
     """Return what a rule says about rewards: the law, its prior and its tables."""
     weights = [*law.prior, law.prior.sum()] if law.code == CATEGORICAL else []
     table = np.empty((len(weights) or int(law.code == GAUSSIAN), _TABLE_SIZE))
@@ -54,21 +54,21 @@ def _reward_part(law: RewardLaw) -> tuple[int, NDArray[np.float64], NDArray[np.f
 
 
 @lru_cache(maxsize=len(ALPHAS) * len(STAYS))
-def _table(alpha: float) -> NDArray[np.float64]:
+def _table(alpha: float) -> Floats:
     table = np.empty(_TABLE_SIZE)
     _fill_table(alpha, table)
     return table
 
 
 @kernel
-def _fill_table(alpha: float, table: NDArray[np.float64]) -> None:
+def _fill_table(alpha: float, table: Floats) -> None:
     base = log_gamma(alpha)
     for n in range(table.size):
         table[n] = log_gamma(n + alpha) - base if n > 0 else 0.0
 
 
 @kernel
-def _fill_gaussian(prior: NDArray[np.float64], table: NDArray[np.float64]) -> None:
+def _fill_gaussian(prior: Floats, table: Floats) -> None:
     for n in range(table.size):
         table[n] = by_visits(prior, float(n))
 
@@ -80,11 +80,11 @@ class Filled(NamedTuple):
     """
 
     same: float  # the terms of rewards and the grouping itself
-    into: NDArray[np.int64]  # of groups that are not empty
-    size: NDArray[np.int64]
-    cells: NDArray[np.int64]  # counts of cells between two groups
-    stays: NDArray[np.int64]  # and from a group to itself
-    rows: NDArray[np.int64]  # totals of rows
+    into: Ints  # of groups that are not empty
+    size: Ints
+    cells: Ints  # counts of cells between two groups
+    stays: Ints  # and from a group to itself
+    rows: Ints  # totals of rows
 
 
 @kernel
@@ -152,19 +152,19 @@ def score_filled(rule: Rule, filled: Filled) -> float:
 class Rules(NamedTuple):
     """The rules that `best_rule` chooses from: by alpha, what staying has of it, and emission."""
 
-    alphas: NDArray[np.float64]  # (n_alphas,)
-    stays: NDArray[np.float64]  # (n_stays,): in alphas
-    tables: NDArray[np.float64]  # (n_alphas, table size): of each `Rule`
-    stay_tables: NDArray[np.float64]  # (n_alphas, n_stays, table size)
-    emissions: NDArray[np.int64]
-    emission_terms: NDArray[np.float64]
-    gammas: NDArray[np.float64]
+    alphas: Floats  # (n_alphas,)
+    stays: Floats  # (n_stays,): in alphas
+    tables: Floats  # (n_alphas, table size): of each `Rule`
+    stay_tables: Floats  # (n_alphas, n_stays, table size)
+    emissions: Ints
+    emission_terms: Floats
+    gammas: Floats
     reward_code: int
-    reward_prior: NDArray[np.float64]
-    reward_table: NDArray[np.float64]
+    reward_prior: Floats
+    reward_table: Floats
 
 
-def make_rules(law: RewardLaw, reached: NDArray[np.int64]) -> Rules:
+def make_rules(law: RewardLaw, reached: Ints) -> Rules:
     """Build all rules for one law of rewards, given how often each observation was reached."""
     tables, stay_tables = _all_tables()
     alphas, stays, gammas = np.array(ALPHAS), np.array(STAYS), _gammas()
@@ -177,7 +177,7 @@ def make_rules(law: RewardLaw, reached: NDArray[np.int64]) -> Rules:
 
 
 @lru_cache(maxsize=1)
-def _all_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _all_tables() -> tuple[Floats, Floats]:
     stay_tables = [[_table(stay * alpha) for stay in STAYS] for alpha in ALPHAS]
     return np.array([_table(alpha) for alpha in ALPHAS]), np.array(stay_tables)
 

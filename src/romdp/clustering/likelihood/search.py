@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Slices
 from romdp.clustering.likelihood.blockmodel import (
@@ -27,6 +26,7 @@ from romdp.clustering.likelihood.sweeping import (
     measure_margins,
     sweep,
 )
+from romdp.core.arrays import Bools, Floats, Ints
 
 _MOST_SWEEPS = 50
 _CLEAR, _CLEAR_SHARE = 2.0, 0.02  # a group is clearly best by this much, and this per transition
@@ -72,7 +72,7 @@ class Grouping:
     blocks: Blocks
     rule: Rule
     score: float
-    lead: NDArray[np.float64]
+    lead: Floats
 
     @property
     def n_groups(self) -> int:
@@ -80,7 +80,7 @@ class Grouping:
         return self.blocks.size.size
 
     @property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Ints:
         """The group of each observation, -1 for none."""
         return self.blocks.labels
 
@@ -124,7 +124,7 @@ class Search:
         self.rules = make_rules(law, links.in_totals())
         self.curve: dict[int, float] = {}
 
-    def core(self) -> NDArray[np.int64]:
+    def core(self) -> Ints:
         """Choose the most frequent observations, as few as suffice to find the groups.
 
         There are at least a few thousand of them, and each takes part in a few hundred transitions
@@ -137,7 +137,7 @@ class Search:
         enough = np.flatnonzero((size >= _CORE) & (each >= _CORE_DEGREE))
         return frequent[: enough[0] + 1] if len(enough) else frequent
 
-    def restrict(self, chosen: NDArray[np.int64]) -> "Search":
+    def restrict(self, chosen: Ints) -> "Search":
         """Search among some observations alone, renumbered in the order given."""
         law = replace(self.law, parts=self.law.parts[chosen])
         return self.replace(self.links.restrict(chosen), law)
@@ -146,7 +146,7 @@ class Search:
         """Search in the same way with other transitions or rewards."""
         return Search(links, law, self.rng, n_states=self.n_states, quick=self.quick)
 
-    def grouping(self, labels: NDArray[np.int64], n_groups: int) -> Grouping:
+    def grouping(self, labels: Ints, n_groups: int) -> Grouping:
         """Count and score a grouping."""
         return self._scored(make_blocks(self.links, self.law.parts, labels, n_groups))
 
@@ -192,7 +192,7 @@ class Search:
         self._note(found.n_groups, found.score)
         return found
 
-    def _parts(self, order: NDArray[np.int64], n_groups: int) -> list[NDArray[np.int64]]:
+    def _parts(self, order: Ints, n_groups: int) -> list[Ints]:
         """Cut the order of a sweep into parts of about as much work as a slice should hold."""
         slices = np.cumsum(self.degree[order]) * n_groups // _SLICE
         return np.split(order, np.flatnonzero(np.diff(slices)) + 1)
@@ -202,15 +202,13 @@ class Search:
         large = grouping.n_groups > LARGE or grouping.n_groups * len(self.seen) > _MUCH
         return self.quick and large
 
-    def _estimate(self, rule: Rule, blocks: Blocks, order: NDArray[np.int64]) -> Laws:
+    def _estimate(self, rule: Rule, blocks: Blocks, order: Ints) -> Laws:
         """Estimate the laws for a climb that begins with such a sweep; single members stay."""
         groups = blocks.labels[order]
         together = (groups < 0) | (blocks.size[groups] > 1)
         return estimate_laws(rule, blocks, int(together.sum()))
 
-    def _cool(
-        self, start: Grouping, temperatures: NDArray[np.float64]
-    ) -> Slices[tuple[Grouping, NDArray[np.float64]]]:
+    def _cool(self, start: Grouping, temperatures: Floats) -> Slices[tuple[Grouping, Floats]]:
         """Draw the group of each observation in turn, in one sweep per temperature.
 
         The blocks change in place. Returns the grouping, and the scores after all sweeps.
@@ -241,9 +239,7 @@ class Search:
         rule = rule_at(self.rules, *at)
         return Grouping(blocks, rule, float(scores[-1]), np.zeros(len(blocks.labels))), scores
 
-    def anneal(
-        self, start: Grouping, temperatures: NDArray[np.float64] = QUICKLY
-    ) -> Slices[Grouping]:
+    def anneal(self, start: Grouping, temperatures: Floats = QUICKLY) -> Slices[Grouping]:
         """Sweep at falling temperatures, then climb: a way out of a local optimum."""
         copied = replace(start, blocks=copy_blocks(start.blocks))
         cooled, _ = yield from self._cool(copied, temperatures)
@@ -272,7 +268,7 @@ class Search:
         coldest = yield from self.anneal(cooled, np.geomspace(1.0, 0.6, _COLD * slowness))
         return coldest, float(evidence)
 
-    def complete(self, labels: NDArray[np.int64], n_groups: int) -> Slices[Grouping]:
+    def complete(self, labels: Ints, n_groups: int) -> Slices[Grouping]:
         """Place every seen observation that has no group yet, the most frequent first."""
         current = self.grouping(labels, n_groups)
         missing = self.seen[labels[self.seen] < 0]
@@ -285,7 +281,7 @@ class Search:
             sweep(self.links, self.law.parts, current.rule, current.blocks, laws, part, lead)
         return self._scored(current.blocks, current.rule)
 
-    def margins(self, grouping: Grouping, has_end: bool = False) -> NDArray[np.float64]:
+    def margins(self, grouping: Grouping, has_end: bool = False) -> Floats:
         """Measure how sure each placing is: log odds against the second best, probability.
 
         If the last observation stands for the end of an episode (``has_end``), its group is no
@@ -301,7 +297,7 @@ class Search:
         )
         return margins
 
-    def predict(self, grouping: Grouping, links: Links) -> NDArray[np.float64]:
+    def predict(self, grouping: Grouping, links: Links) -> Floats:
         """Return the log probability of each of some links, as far as they are among groups."""
         blocks, rule = grouping.blocks, grouping.rule
         cell = np.repeat(np.arange(len(links.out_start) - 1), np.diff(links.out_start))
@@ -311,7 +307,7 @@ class Search:
         both = blocks.moves[s, a, t] + np.where(s == t, rule.stay, rule.alpha)
         left = blocks.out[s, a] + row_mass(rule, grouping.n_groups)
         of_group = (blocks.into + blocks.size)[t]
-        value: NDArray[np.float64] = np.log(both / left * shown[links.out_target] / of_group)
+        value: Floats = np.log(both / left * shown[links.out_target] / of_group)
         return np.where((s >= 0) & (t >= 0), value, 0.0)
 
     def merge(self, start: Grouping) -> Slices[Grouping]:
@@ -440,7 +436,7 @@ class Search:
         labels[self.seen] = self.rng.permutation(np.arange(len(self.seen)) % n_groups)
         return self.grouping(labels, min(n_groups, len(self.seen)))
 
-    def warm(self, labels: NDArray[np.int64]) -> Slices[Grouping]:
+    def warm(self, labels: Ints) -> Slices[Grouping]:
         """Start from another grouping of the same observations."""
         seen = np.zeros(len(labels), np.bool_)
         seen[self.seen] = True
@@ -450,7 +446,7 @@ class Search:
         return (yield from self.complete(start, len(groups)))
 
 
-def _touched(blocks: Blocks, before: Blocks) -> NDArray[np.int64]:
+def _touched(blocks: Blocks, before: Blocks) -> Ints:
     """List the groups that have changed, or that lead to or are reached from one that has."""
     placed = blocks.labels >= 0
     pairs = np.unique(
@@ -460,7 +456,7 @@ def _touched(blocks: Blocks, before: Blocks) -> NDArray[np.int64]:
     same = (together == blocks.size[now]) & (together == before.size[then]) & (then >= 0)
     changed = np.ones(blocks.size.size, np.bool_)
     changed[now[same]] = False
-    linked: NDArray[np.bool_] = np.asarray(blocks.moves.any(axis=1))
+    linked: Bools = np.asarray(blocks.moves.any(axis=1))
     near = linked[changed].any(axis=0) | linked[:, changed].any(axis=1)
     return np.flatnonzero(changed | near)
 

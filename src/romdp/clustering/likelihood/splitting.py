@@ -1,7 +1,6 @@
 """Splits: a group is cut in two along the direction in which its members differ most."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.clusterer import Slices
 from romdp.clustering.likelihood.blockmodel import Blocks, Rule, row_term, zero_blocks
@@ -18,6 +17,7 @@ from romdp.clustering.likelihood.profiles import (
 )
 from romdp.clustering.likelihood.rewardlaw import GAUSSIAN, RewardLaw
 from romdp.clustering.likelihood.sweeping import choose_sides
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 _MOST_MEMBERS = 2000  # that the direction is found from, and that choose their side at once
@@ -89,12 +89,7 @@ def unsplit(links: Links, law: RewardLaw, blocks: Blocks, group: int) -> None:
 
 @kernel
 def _cut(
-    links: Links,
-    parts: NDArray[np.float64],
-    rule: Rule,
-    blocks: Blocks,
-    members: NDArray[np.int64],
-    direction: NDArray[np.float64],
+    links: Links, parts: Floats, rule: Rule, blocks: Blocks, members: Ints, direction: Floats
 ) -> bool:
     """Move members to the last group along the direction in which the first of them differ most."""
     shown = members[: direction.size]
@@ -107,12 +102,7 @@ def _cut(
 
 @kernel
 def _rise_of_cut(
-    links: Links,
-    rule: Rule,
-    blocks: Blocks,
-    members: NDArray[np.int64],
-    group: int,
-    fewer: float,
+    links: Links, rule: Rule, blocks: Blocks, members: Ints, group: int, fewer: float
 ) -> float:
     """By how much the score has risen since some members of a group moved to the last one."""
     new, n_groups = blocks.size.size - 1, int(np.count_nonzero(blocks.size))
@@ -126,7 +116,7 @@ def _rise_of_cut(
 
 @kernel
 def _shared_with(
-    links: Links, rule: Rule, blocks: Blocks, members: NDArray[np.int64], group: int, new: int
+    links: Links, rule: Rule, blocks: Blocks, members: Ints, group: int, new: int
 ) -> float:
     """By how much the cells between the two groups and all others rise when these become one.
 
@@ -153,12 +143,8 @@ def _shared_with(
 
 @kernel
 def residuals(
-    links: Links,
-    parts: NDArray[np.float64],
-    reward_code: int,
-    blocks: Blocks,
-    members: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    links: Links, parts: Floats, reward_code: int, blocks: Blocks, members: Ints
+) -> Floats:
     """Compare each member's counts with those of its group: (count - expected) / root.
 
     One row per member; a column for each (action, group) that some member leads to, for each
@@ -212,7 +198,7 @@ def residuals(
 
 
 @kernel
-def _excess(counts: NDArray[np.float64], family: NDArray[np.int64], n_families: int) -> None:
+def _excess(counts: Floats, family: Ints, n_families: int) -> None:
     """Subtract what each row would have if it were like all rows together, and scale."""
     n_rows, n_columns = counts.shape
     law, whole = np.zeros(n_columns), np.zeros(n_families)
@@ -232,7 +218,7 @@ def _excess(counts: NDArray[np.float64], family: NDArray[np.int64], n_families: 
 
 
 @kernel
-def _reward_excess(parts: NDArray[np.float64]) -> None:
+def _reward_excess(parts: Floats) -> None:
     """Leave, of (visits, sum, sum of squares), how far the sum lies from the common mean."""
     for first in range(0, parts.shape[1], 3):
         visits, sums = parts[:, first], parts[:, first + 1]
@@ -244,7 +230,7 @@ def _reward_excess(parts: NDArray[np.float64]) -> None:
 
 
 @kernel
-def turn_to_leading(matrix: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
+def turn_to_leading(matrix: Floats, vector: Floats) -> None:
     """Turn a vector into the leading left singular vector of a matrix, by power iteration."""
     n_rows, n_columns = matrix.shape
     turned = np.empty(n_columns)
@@ -266,13 +252,7 @@ def turn_to_leading(matrix: NDArray[np.float64], vector: NDArray[np.float64]) ->
 
 
 @kernel
-def relabel(
-    links: Links,
-    parts: NDArray[np.float64],
-    blocks: Blocks,
-    members: NDArray[np.int64],
-    group: int,
-) -> None:
+def relabel(links: Links, parts: Floats, blocks: Blocks, members: Ints, group: int) -> None:
     """Move observations that have a group to another one, whatever the score says."""
     profile = empty_profile(*blocks.out.shape)
     for y in members:

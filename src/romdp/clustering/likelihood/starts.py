@@ -2,18 +2,16 @@
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 from romdp.clustering.likelihood.links import Links
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 _PASSES = 4  # of subspace iteration
 _LLOYD_STEPS = 20
 
 
-def embed(
-    links: Links, rows: NDArray[np.int64], rank: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def embed(links: Links, rows: Ints, rank: int, rng: np.random.Generator) -> Floats:
     """Embed observations by where they lead and from where they are reached, under each action.
 
     The counts out of and into each observation stand side by side, one column per (direction,
@@ -38,8 +36,8 @@ def embed(
     Coordinates, shape (len(rows), rank or less).
     """
     matrix = _side_by_side(links, rows)
-    degree: NDArray[np.float64] = np.asarray(matrix.sum(axis=1))
-    across: NDArray[np.float64] = np.asarray(matrix.sum(axis=0))
+    degree: Floats = np.asarray(matrix.sum(axis=1))
+    across: Floats = np.asarray(matrix.sum(axis=0))
     row_scale = 1.0 / np.sqrt(degree + degree.mean())
     column_scale = 1.0 / np.sqrt(across + across.mean())
     scaled = scipy.sparse.csr_array(
@@ -56,12 +54,12 @@ def embed(
     squares, vectors = np.linalg.eigh(small.T @ small)
     kept = np.argsort(-squares)[:rank]
     scale = np.sqrt(np.maximum(squares[kept], 0.0))
-    coordinates: NDArray[np.float64] = (left @ vectors[:, kept]) * scale * row_scale[:, None]
+    coordinates: Floats = (left @ vectors[:, kept]) * scale * row_scale[:, None]
     return coordinates
 
 
 def _side_by_side(
-    links: Links, rows: NDArray[np.int64]
+    links: Links, rows: Ints
 ) -> "scipy.sparse.csr_array[np.float64, tuple[int, int]]":
     """Stack the counts out of each of ``rows`` and into it, one row each; no column is empty."""
     n_actions = links.n_actions
@@ -76,13 +74,7 @@ def _side_by_side(
 
 
 @kernel
-def _fill(
-    links: Links,
-    rows: NDArray[np.int64],
-    start: NDArray[np.int64],
-    column: NDArray[np.int64],
-    value: NDArray[np.float64],
-) -> None:
+def _fill(links: Links, rows: Ints, start: Ints, column: Ints, value: Floats) -> None:
     n_observations = links.in_start.size - 1
     n_actions = links.n_actions
     for r in range(rows.size):
@@ -101,12 +93,7 @@ def _fill(
 
 
 @kernel
-def _lloyd(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    draws: NDArray[np.float64],
-    labels: NDArray[np.int64],
-) -> float:
+def _lloyd(points: Floats, weights: Floats, draws: Floats, labels: Ints) -> float:
     """Weighted k-means: far-apart first centres (k-means++), then Lloyd's steps."""
     n_points, n_dims = points.shape
     n_groups = draws.size
@@ -162,12 +149,8 @@ def _lloyd(
 
 
 def k_means(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    n_groups: int,
-    rng: np.random.Generator,
-    restarts: int = 1,
-) -> NDArray[np.int64]:
+    points: Floats, weights: Floats, n_groups: int, rng: np.random.Generator, restarts: int = 1
+) -> Ints:
     """Group weighted points around ``n_groups`` centres; the best of several restarts."""
     best, lowest = np.zeros(len(points), np.int64), np.inf
     for _ in range(restarts):

@@ -20,6 +20,7 @@ from romdp.clustering.likelihood.profiles import (
 )
 from romdp.clustering.likelihood.rewardlaw import CATEGORICAL, GAUSSIAN, NO_REWARD
 from romdp.clustering.likelihood.rules import Rules, climb_rules, rule_at
+from romdp.core.arrays import Floats, Ints
 from romdp.core.compiled import kernel
 
 EXACT_LIMIT = 8
@@ -38,11 +39,11 @@ class Laws(NamedTuple):
 
     toward: NDArray[np.float32]  # (S, A, S): log p[s, a, t]; rough, to be read faster
     back: NDArray[np.float32]  # (A, S, S): the same, [a, t, s]
-    inner: NDArray[np.float64]  # (A, S): log p[s, a, s]
-    size: NDArray[np.float64]  # (S,): what one more member that is never reached adds
-    shown: NDArray[np.float64]  # (S,): and what it loses each time that it is reached
-    pay: NDArray[np.float64]  # (A, n_parts, S): log likelihood of each reward part
-    rows: NDArray[np.float64]  # `row_terms`, which are exact
+    inner: Floats  # (A, S): log p[s, a, s]
+    size: Floats  # (S,): what one more member that is never reached adds
+    shown: Floats  # (S,): and what it loses each time that it is reached
+    pay: Floats  # (A, n_parts, S): log likelihood of each reward part
+    rows: Floats  # `row_terms`, which are exact
 
 
 @kernel
@@ -84,7 +85,7 @@ def estimate_laws(rule: Rule, blocks: Blocks, n_visits: int) -> Laws:
 
 
 @kernel
-def _estimate_pay(rule: Rule, paid: NDArray[np.float64], law: NDArray[np.float64]) -> None:
+def _estimate_pay(rule: Rule, paid: Floats, law: Floats) -> None:
     """Fill in the log likelihood of each reward part of a pair."""
     if rule.reward_code == CATEGORICAL:
         visits = paid.sum() + rule.reward_prior.sum()
@@ -103,13 +104,13 @@ def _estimate_pay(rule: Rule, paid: NDArray[np.float64], law: NDArray[np.float64
 @kernel
 def _rank(
     rule: Rule,
-    parts: NDArray[np.float64],
+    parts: Floats,
     y: int,
     old: int,
     profile: Profile,
     laws: Laws,
-    estimate: NDArray[np.float64],
-    shortlist: NDArray[np.int64],
+    estimate: Floats,
+    shortlist: Ints,
 ) -> None:
     """List the groups that look best for an observation, its own one first.
 
@@ -158,7 +159,7 @@ def _rank(
 
 
 @kernel
-def _draw(rises: NDArray[np.float64], temperature: float, uniform: float) -> int:
+def _draw(rises: Floats, temperature: float, uniform: float) -> int:
     """Draw a group with log chances proportional to rise / temperature; ``rises`` are used up."""
     highest = rises.max()
     total = 0.0
@@ -174,7 +175,7 @@ def _draw(rises: NDArray[np.float64], temperature: float, uniform: float) -> int
 
 
 @kernel
-def _measure(rises: NDArray[np.float64], margin: NDArray[np.float64]) -> None:
+def _measure(rises: Floats, margin: Floats) -> None:
     """Note by how much the best rise exceeds the second best, and the best one's chance."""
     best = np.argmax(rises)
     second = -np.inf
@@ -189,13 +190,7 @@ def _measure(rises: NDArray[np.float64], margin: NDArray[np.float64]) -> None:
 
 @kernel
 def sweep(
-    links: Links,
-    parts: NDArray[np.float64],
-    rule: Rule,
-    blocks: Blocks,
-    laws: Laws,
-    order: NDArray[np.int64],
-    lead: NDArray[np.float64],
+    links: Links, parts: Floats, rule: Rule, blocks: Blocks, laws: Laws, order: Ints, lead: Floats
 ) -> int:
     """Visit the observations in ``order`` and move each to the group where the score is highest.
 
@@ -255,10 +250,10 @@ def sweep(
 @kernel
 def choose_sides(
     links: Links,
-    parts: NDArray[np.float64],
+    parts: Floats,
     rule: Rule,
     blocks: Blocks,
-    members: NDArray[np.int64],
+    members: Ints,
     one: int,
     other: int,
     n_sweeps: int,
@@ -292,12 +287,12 @@ def choose_sides(
 @kernel
 def draw_sweep(
     links: Links,
-    parts: NDArray[np.float64],
+    parts: Floats,
     rule: Rule,
     blocks: Blocks,
-    order: NDArray[np.int64],
+    order: Ints,
     temperature: float,
-    draws: NDArray[np.float64],
+    draws: Floats,
 ) -> None:
     """Move each observation to a group drawn with log chances proportional to rise / temperature.
 
@@ -319,14 +314,14 @@ def draw_sweep(
 @kernel
 def cool(
     links: Links,
-    parts: NDArray[np.float64],
+    parts: Floats,
     rules: Rules,
     at: tuple[int, int, int],
     blocks: Blocks,
-    orders: NDArray[np.int64],
-    temperatures: NDArray[np.float64],
-    draws: NDArray[np.float64],
-    scores: NDArray[np.float64],
+    orders: Ints,
+    temperatures: Floats,
+    draws: Floats,
+    scores: Floats,
 ) -> tuple[int, int, int]:
     """Draw one sweep per temperature, and choose the rule again after each.
 
@@ -344,12 +339,12 @@ def cool(
 @kernel
 def measure_margins(
     links: Links,
-    parts: NDArray[np.float64],
+    parts: Floats,
     rule: Rule,
     blocks: Blocks,
-    members: NDArray[np.int64],
-    groups: NDArray[np.int64],
-    margins: NDArray[np.float64],
+    members: Ints,
+    groups: Ints,
+    margins: Floats,
 ) -> None:
     """Note how sure each placing is, given all others, in the rows of ``margins``; nothing moves.
 

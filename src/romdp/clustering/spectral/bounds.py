@@ -19,6 +19,7 @@ from romdp.clustering.spectral.factors import Factors, matrix_factors, separated
 from romdp.clustering.spectral.moments import Moments
 from romdp.clustering.spectral.population import Views
 from romdp.clustering.spectral.report import ActionReport
+from romdp.core.arrays import Bools, Floats
 from romdp.core.errors import StructureError
 from romdp.exact.chains import Mixing
 from romdp.theory.concentration import (
@@ -33,7 +34,6 @@ from romdp.theory.views import View, least_singular_value
 if TYPE_CHECKING:
     from romdp.clustering.spectral.method import Spectral
 
-Floats = NDArray[np.float64]
 
 _MOST_FAILURES = 0.1  # of the replicates; beyond, the rank itself is in doubt
 
@@ -127,7 +127,7 @@ def entry_bounds(
     factors: Factors,
     truth: View | None,
     rng: np.random.Generator,
-) -> tuple[Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Bools]:
     """Return what each entry of V_2 must exceed, and which columns may be trusted at all."""
     shape = factors.columns.shape
     trusted = np.ones(shape[1], bool)

@@ -9,12 +9,10 @@ error of one is not passed on to the next.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats
 from romdp.core.compiled import kernel
 from romdp.core.validation import choice, real_array, whole_number
-
-Floats = NDArray[np.float64]
 
 SOLVERS = ("joint", "power")
 

@@ -10,17 +10,13 @@ whitened third moment (``eq:third.moment``) is added up from the triples, k x k 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.spectral.decomposition import decompose
 from romdp.clustering.spectral.moments import Moments, truncated_svd
 from romdp.clustering.spectral.report import Group, Refusal
+from romdp.core.arrays import Bools, Floats, Ints
 from romdp.core.compiled import kernel
 from romdp.core.errors import StructureError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _NOTHING = 1e-11  # singular values below this share of the largest are rounding
 
@@ -81,9 +77,9 @@ def _symmetrised(moments: Moments, rank: int, rng: np.random.Generator) -> _Symm
 
 @kernel
 def _whitened_tensor(
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    third: NDArray[np.int64],
+    first: Ints,
+    second: Ints,
+    third: Ints,
     weights: Floats,
     view_1: Floats,
     view_2: Floats,
@@ -171,7 +167,7 @@ def matrix_factors(moments: Moments, rank: int, rng: np.random.Generator) -> Fac
     return Factors(columns, views.eigenvalues, views.condition, 0.0)
 
 
-def separated(eigenvalues: Floats, noise: float) -> NDArray[np.bool_]:
+def separated(eigenvalues: Floats, noise: float) -> Bools:
     """Tell which eigenvalues (decreasing) are more than twice the noise from their neighbours.
 
     The last one must also keep that distance from zero.
@@ -184,7 +180,7 @@ def separated(eigenvalues: Floats, noise: float) -> NDArray[np.bool_]:
     gaps = -np.diff(np.append(eigenvalues, 0.0))
     far = gaps > 2 * noise + 1e-9 * eigenvalues[0]
     far_above = np.append(True, far[:-1])
-    both: NDArray[np.bool_] = far & far_above
+    both: Bools = far & far_above
     return both
 
 

@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
 from romdp.data.triples import Triples
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _DENSE = 2**22  # entries up to which a matrix is an array: 32 MiB
 _SMALL = 400  # rows or columns up to which all singular values are cheap

@@ -7,14 +7,12 @@ the bound ``"theory"`` of `Spectral`, which says so in its output, and the tests
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romdp.clustering.spectral.moments import Moments
+from romdp.core.arrays import Floats, Ints
 from romdp.data.partition import Partition
 from romdp.exact.chains import Mixing, mixing, stationary_law
 from romdp.exact.romdp import ROMDP
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +31,7 @@ class Views:
         How fast the hidden chain mixes under the policy.
     """
 
-    states: NDArray[np.int64]
+    states: Ints
     chance: Floats
     first: Floats
     second: Floats

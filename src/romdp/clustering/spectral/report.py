@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romdp.core.arrays import Floats, Ints
 from romdp.core.text import html_table
 from romdp.data.partition import Partition
 
@@ -63,14 +63,14 @@ class ActionReport:
 
     action: int
     n_samples: int
-    members: NDArray[np.int64]
+    members: Ints
     rank: int = 0
-    singular_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    singular_values: Floats = field(default_factory=lambda: np.empty(0))
     threshold: float = float("nan")
     condition: float = float("nan")
     residual: float = float("nan")
-    columns: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
-    bounds: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    columns: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    bounds: Floats = field(default_factory=lambda: np.empty((0, 0)))
     groups: tuple[Group, ...] = ()
     refused: tuple[Refusal, ...] = ()
     note: str = ""
