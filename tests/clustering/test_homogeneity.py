@@ -333,6 +333,19 @@ def test_what_is_rare_joins_whom_it_resembles_for_the_time_being():
     assert _regroup(Homogeneity(n_states=4), counts, start) == start
 
 
+def test_what_is_rare_joins_the_only_other_observation_of_its_state():
+    """Once it has left its group, the other one is alone as well, and must be a home all the same."""
+    laws = MOVES[:, LABELS] * [0.6, 0.4, 0.5, 0.5, 0.997, 0.003]
+    counts = _counts([3000] * 5 + [9], LABELS, np.random.default_rng(0), laws)
+    assert _regroup(Homogeneity(), counts, Partition(LABELS)) == Partition(LABELS)
+
+
+def test_a_group_of_which_all_is_rare_is_judged_anew():
+    """The observations of a state that was left for good become rare together."""
+    counts = _counts([9, 9, 3000, 3000, 3000, 3000], LABELS, np.random.default_rng(0))
+    assert _regroup(Homogeneity(), counts, Partition(LABELS)).labels[2:].tolist() == [1, 1, 2, 2]
+
+
 def test_nothing_seen_changes_nothing():
     assert _regroup(Homogeneity(), Counts.zeros(4, 2), step=1) == Partition.singletons(4)
     nothing = Partition.unseen(3)

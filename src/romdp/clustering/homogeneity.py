@@ -73,7 +73,8 @@ class Homogeneity:
        that are like it, then the next; then the merged groups are tested, until nothing changes.
     3. *Place.* An observation that is alone and was met at most sqrt(t / Y) times joins the group
        that it resembles most, for the time being. All of these together have at most sqrt(Y t)
-       steps, but an optimist would spend far more on chasing each.
+       steps, but an optimist would spend far more on chasing each. A group that it may join can be
+       a single observation that was met more often: it may be all that is left of its state.
 
     Two groups are *told apart* where some view, or all together, would differ so much with a
     probability of at most the level above if the laws were equal; for a merge, once in a thousand
@@ -126,8 +127,8 @@ class Homogeneity:
                 break
             previous, counts = previous.compose(found), counts.group(found)
         lone = previous.sizes == 1
-        homes = np.flatnonzero(~lone)
         lone[previous.labels[(previous.labels >= 0) & ~rare]] = False
+        homes = np.flatnonzero(~lone)
         if previous.n_clusters > fewest and lone.any() and len(homes):
             test = self._test(counts, evidence)
             found = Partition(test.place(np.arange(previous.n_clusters), lone, homes))
@@ -144,8 +145,9 @@ class Homogeneity:
         """
         test = self._test(evidence.counts, evidence)
         labels = np.where(previous.labels < 0, -1, np.arange(len(rare)))
-        for group in np.flatnonzero(previous.sizes > 1):
-            members = np.flatnonzero((previous.labels == group) & ~rare)
+        kept = np.where(rare, -1, previous.labels)
+        for group in np.flatnonzero(np.bincount(kept[kept >= 0]) > 1):
+            members = np.flatnonzero(kept == group)
             labels[members] = test.split(members)
         return Partition(labels)
 
