@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from romdp.core import storage
 from romdp.core.errors import InvalidInputError, MisuseError, StorageError, WriteError
 from romdp.core.storage import (
     check_output,
@@ -281,13 +282,15 @@ def test_names_as_long_as_file_systems_allow(tmp_path, length):
     """The temporary file beside it has a shorter name, and what a kill left of it is swept."""
     path = tmp_path / ("é" * (length // 2) + "x" * (length % 2))
     dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
-    left = tmp_path / f".{'é' * 100}.{dead.stdout.strip()}.0123abcd.tmp"
-    alive = tmp_path / f".{'é' * 100}.{os.getpid()}.0123abcd.tmp"
-    left.touch()
-    alive.touch()
+    here, other = storage._MACHINE, "0a1b2c3d"  # another machine's processes cannot be asked
+    left = tmp_path / f".{'é' * 100}.{here}.{dead.stdout.strip()}.0123abcd.tmp"
+    alive = tmp_path / f".{'é' * 100}.{here}.{os.getpid()}.0123abcd.tmp"
+    elsewhere = tmp_path / f".{'é' * 100}.{other}.{dead.stdout.strip()}.0123abcd.tmp"
+    for file in (left, alive, elsewhere):
+        file.touch()
     write_json(path, 1)
     assert read_json(path) == 1
-    assert names(tmp_path) == sorted([path.name, alive.name])
+    assert names(tmp_path) == sorted([path.name, alive.name, elsewhere.name])
 
 
 @pytest.mark.parametrize(
@@ -384,13 +387,18 @@ def test_links_are_written_through(tmp_path):
 
 
 def test_what_a_kill_left_half_written_is_deleted_and_nothing_else(tmp_path):
-    left = [".f.json.17.0123abcd.tmp", ".f.json.18.0123abce.tmp"]
-    kept = [".g.json.17.0123abcd.tmp", ".f.json.tmp", "f.json", ".f.json.17.xyz.tmp"]
+    left = [".f.json.0a1b2c3d.17.0123abcd.tmp", ".f.json.0a1b2c3d.18.0123abce.tmp"]
+    kept = [
+        ".g.json.0a1b2c3d.17.0123abcd.tmp",
+        ".f.json.tmp",
+        "f.json",
+        ".f.json.0a1b2c3d.17.xyz.tmp",
+    ]
     for name in left + kept:
         (tmp_path / name).touch()
-    (tmp_path / ".f.json.19.0123abcd.tmp").symlink_to(tmp_path / "f.json")
+    (tmp_path / ".f.json.0a1b2c3d.19.0123abcd.tmp").symlink_to(tmp_path / "f.json")
     delete_leftovers(tmp_path, ["f.json", "h.json"])
-    assert names(tmp_path) == sorted([*kept, ".f.json.19.0123abcd.tmp"])
+    assert names(tmp_path) == sorted([*kept, ".f.json.0a1b2c3d.19.0123abcd.tmp"])
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, "NaN"])

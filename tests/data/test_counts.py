@@ -11,6 +11,7 @@ from romdp.data import transitions as transitions_module
 from romdp.data.counts import Counts
 from romdp.data.partition import Partition
 from romdp.data.trajectory import Trajectory
+from romdp.planning import value_iteration
 
 Y, A = 5, 2
 
@@ -274,6 +275,30 @@ def test_cells_may_come_as_keys_and_counts():
     assert sparse.is_sparse
     assert sparse == dense
     assert (dense.transitions[2, 1, 0], dense.transitions[0, 1, 2]) == (5, 6)
+
+
+@pytest.mark.parametrize("key", [-1, 18, 2**62])
+def test_keys_of_cells_that_are_not_there_are_refused(key):
+    cells = live_cells()
+    pair = (np.array([0, key]), np.ones(2, np.int64))
+    with pytest.raises(InvalidInputError, match="keys from 0 to 17"):
+        Counts.from_cells(3, 2, cells[0], pair, *cells[2:])
+    with pytest.raises(InvalidInputError, match="transitions has shape"):
+        Counts.from_cells(3, 2, cells[0], (pair[0], pair[1][:1]), *cells[2:])
+
+
+@pytest.mark.parametrize("change", [("indices", -1), ("indices", 3), ("indptr", 99)])
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.csc_array])
+def test_sparse_arrays_that_lie_are_refused(kind, change):
+    """Somebody wrote into one behind SciPy's back: compiled code would follow it anywhere."""
+    name, value = change
+    moved = kind(np.array([[0, 1, 0], [2, 0, 3], [0, 0, 4]]))
+    getattr(moved, name)[-1] = value
+    visits, nothing = np.full((3, 1), 9), np.zeros((3, 1))
+    with pytest.raises(InvalidInputError, match="sparse transitions are damaged"):
+        Counts(visits, moved, nothing, nothing)
+    with pytest.raises(InvalidInputError, match="sparse transitions are damaged"):
+        value_iteration(moved, nothing, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ def test_begin_creates_or_goes_on(tmp_path):
 
 
 def test_an_empty_directory_will_do(tmp_path):
-    (tmp_path / ".experiment.json.1.0123abcd.tmp").touch()  # left by a kill at the very start
+    left = ".experiment.json.0a1b2c3d.1.0123abcd.tmp"  # by a kill at the very start
+    (tmp_path / left).touch()
     RunDirectory.create(tmp_path, small())
     assert (tmp_path / "experiment.json").exists()
 
@@ -165,19 +166,19 @@ def test_lost_and_failed_runs_are_missing(done):
 def test_what_a_kill_left_is_deleted_and_nothing_else(done):
     first, second = done.experiment.runs
     left = [
-        done.path / "checkpoints" / f".{second.id}.npz.17.0123abcd.tmp",
+        done.path / "checkpoints" / f".{second.id}.npz.0a1b2c3d.17.0123abcd.tmp",
         done.path / "checkpoints" / f"{first.id}.npz",
         done.path / "checkpoints" / f"{first.id}.npz.previous",
         done.path / "checkpoints" / f"{first.id}.npz.previous.tmp",
-        done.path / ".summary.json.17.0123abcd.tmp",
+        done.path / ".summary.json.0a1b2c3d.17.0123abcd.tmp",
     ]
     kept = [
         done.path / "checkpoints" / f"{second.id}.npz",
         done.path / "checkpoints" / f"{second.id}.npz.previous",
         done.path / "checkpoints" / "thesis.npz",
-        done.path / "checkpoints" / ".thesis.npz.17.0123abcd.tmp",
+        done.path / "checkpoints" / ".thesis.npz.0a1b2c3d.17.0123abcd.tmp",
         done.path / "checkpoints" / "notes.tmp",
-        done.path / ".mine.17.0123abcd.tmp",
+        done.path / ".mine.0a1b2c3d.17.0123abcd.tmp",
     ]
     for file in left + kept:
         file.touch()

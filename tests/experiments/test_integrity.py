@@ -94,6 +94,18 @@ def test_rows_in_the_place_of_others_are_noticed(copy, reference):
     assert {n: row for n, row in tables(copy.path).items() if n >= 0} == tables(reference.path)
 
 
+def test_a_row_of_another_experiment_is_noticed(copy, reference, tmp_path):
+    """Its run has the same name there, and it fits its checksum."""
+    other = RunDirectory.create(tmp_path / "other", small(steps=300, seed=9))
+    run_experiment(other)
+    ((*row,),) = execute(other.path, "SELECT * FROM runs WHERE number = 2")
+    marks = ", ".join("?" * len(row))
+    execute(copy.path, f"INSERT OR REPLACE INTO runs VALUES ({marks})", *row)
+    run = copy.experiment.runs[2]
+    assert copy.contents().damaged == {run: "its row is of another experiment"}
+    assert_healed(copy, reference, [run])
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [

@@ -243,7 +243,10 @@ def _place(
     sizes: Ints,
     labels: Ints,
 ) -> int:
-    """Move each row to the group in which it is most probable; returns how many moved."""
+    """Move each row to the group in which it is most probable; returns how many moved.
+
+    Some group has a row, so that one without a group finds one: values are finite.
+    """
     moved = 0
     own = np.zeros(sizes.size, np.int64)
     size = np.zeros(groups.shape[0], np.int64)

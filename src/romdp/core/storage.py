@@ -14,6 +14,7 @@ import glob
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import stat
@@ -22,6 +23,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import IO, Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +43,10 @@ OLD = "was made by romdp 0.2 or before; run it again"
 _HEADER = "romdp"  # the first entry of a sealed file says what it is
 _SEAL = 64  # the digits of a SHA-256
 _UNSEALED = b"PK\5\6", b"\0\0"  # the ends of the last 22 bytes of an archive without a comment
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp")
+_MACHINE = f"{crc32(platform.node().encode()):08x}"  # others may write to a shared folder too
+_TEMPORARY = re.compile(
+    r"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{8})\.(?P<process>\d+)\.[0-9a-f]{8}\.tmp"
+)
 _LONGEST_NAME = 200  # bytes of a file's name that a temporary one keeps, of 255 in all
 
 PathLike = str | os.PathLike[str]
@@ -114,7 +119,7 @@ def write_atomic(path: PathLike, write: Callable[[IO[bytes]], object]) -> None:
     Through a symbolic link its target is written. A FIFO or a device is never replaced.
     """
     target = Path(os.path.realpath(as_path(path)))
-    mark = f"{os.getpid()}.{secrets.token_hex(4)}"
+    mark = f"{_MACHINE}.{os.getpid()}.{secrets.token_hex(4)}"
     temporary = target.with_name(f".{_beginning(target.name)}.{mark}.tmp")
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -146,7 +151,7 @@ def _sweep(target: Path) -> None:
     """Delete what processes of this machine that were killed left of earlier writes of a file."""
     for path in target.parent.glob(f".{glob.escape(_beginning(target.name))}.*.tmp"):
         found = _TEMPORARY.fullmatch(path.name)
-        if found and not _is_alive(int(found["process"])):
+        if found and found["machine"] == _MACHINE and not _is_alive(int(found["process"])):
             _remove(path)
 
 

@@ -179,7 +179,7 @@ class Counts:
     ) -> "Counts":
         """Look at flat arrays that somebody else owns and may go on changing.
 
-        Nothing is copied (except keys and counts), and sizes and dtypes are checked, values not.
+        Nothing is copied (except keys and counts). Sizes, dtypes and keys are checked, counts not.
         The owner's arrays stay writable; through these counts they are read-only. `copy` takes a
         snapshot.
 
@@ -203,6 +203,7 @@ class Counts:
         _check_cells("starts", starts, n_observations, np.int64)
         moved: Transitions
         if isinstance(transitions, tuple):
+            _check_keys(*transitions, cells * n_observations)
             rows, columns = np.divmod(transitions[0], n_observations)
             moved = sparse_rows(rows, columns, transitions[1], (cells, n_observations))
         else:
@@ -506,6 +507,13 @@ class Counts:
                 f"{entry('visits', index)} is {self.visits[index]}, but {led[index]} transitions "
                 f"and {self.ends[index]} ends start there; visits must be at least the sum of both"
             )
+
+
+def _check_keys(keys: Ints, count: Ints, n_keys: int) -> None:
+    _check_cells("transitions", count, keys.size, np.int64)
+    _check_cells("transitions", keys, keys.size, np.int64)
+    if keys.size and not 0 <= keys.min() <= keys.max() < n_keys:
+        raise InvalidInputError(f"transitions must have keys from 0 to {n_keys - 1}")
 
 
 def _check_cells(name: str, array: NDArray[Any], size: int, dtype: type) -> None:

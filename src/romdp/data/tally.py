@@ -27,6 +27,8 @@ _SMALLEST_TABLE = 2**12
 def add(keys: Ints | None, counts: Ints, journal: Ints, key: int) -> None:
     """Count one key. ``keys`` is None for a plain array; a hash table must have a free slot.
 
+    Keys are 0 or more, and lie in the array where there is one; -1 marks a free slot.
+
     ``journal[0]`` is the number of slots taken. If the journal is longer, ``journal[1]`` is the
     number of keys added since somebody last looked, and these keys follow while they fit.
     """
@@ -228,7 +230,8 @@ def count_step(
 ) -> None:
     """Count a visit of ``cell`` (owner * n_actions + action), its reward and its successor.
 
-    A negative ``next_owner`` is unknown: the step counts its reward and no transition.
+    A negative ``next_owner`` is unknown: the step counts its reward and no transition. The owner
+    and the action in ``cell`` are never unknown: `Simulator.run`, `Online` and `play` check both.
     """
     visits[cell] += 1
     sums[cell] += reward

@@ -56,7 +56,10 @@ def group_observations(values: Ints, labels: Ints, n_groups: int) -> Ints:
 
 @kernel
 def group_dense(transitions: Ints, visits: Ints, labels: Ints, out: Ints) -> None:
-    """Add transitions of observations up to transitions of groups, in one pass."""
+    """Add transitions of observations up to transitions of groups, in one pass.
+
+    Here and below ``out`` has a row for every label of a `Partition`, which numbers them from 0.
+    """
     n_observations, n_actions = visits.shape
     for y in range(n_observations):
         if labels[y] < 0:
@@ -200,7 +203,8 @@ def _sort_places(
 ) -> int:
     """Sort places by column, then by row, and add up equal ones; returns how many are left.
 
-    Two passes of a counting sort: time is linear in places, rows and columns.
+    Two passes of a counting sort: time is linear in places, rows and columns. Rows and columns
+    index ``indptr`` and ``ends`` as they are: whoever makes them from keys has checked these.
     """
     n_rows, size = indptr.size - 1, rows.size
     ends = np.zeros(n_columns + 1, np.int64)
@@ -295,6 +299,14 @@ def refuse_negative_sparse(matrix: Sparse, n_actions: int) -> None:
         raise InvalidInputError(f"{where} is {matrix.data[bad[0]]}; it must not be negative")
 
 
+def refuse_damaged_sparse(transitions: Any) -> None:
+    """Refuse compressed rows or columns whose indices lead out of them: kernels believe these."""
+    try:
+        getattr(transitions, "check_format", lambda: None)()
+    except ValueError as error:
+        raise InvalidInputError(f"the sparse transitions are damaged: {error}") from error
+
+
 def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Sparse:
     """Copy sparse transitions to sorted rows without duplicates or stored zeros."""
     shape = (n_observations * n_actions, n_observations)
@@ -307,6 +319,7 @@ def checked_sparse(transitions: Any, n_observations: int, n_actions: int) -> Spa
         raise InvalidInputError(
             f"transitions holds {transitions.dtype} entries; pass whole numbers"
         )
+    refuse_damaged_sparse(transitions)
     matrix: Sparse = scipy.sparse.csr_array(transitions, dtype=np.int64, copy=True)
     refuse_negative_sparse(matrix, n_actions)
     matrix.sum_duplicates()

@@ -352,7 +352,7 @@ def _run(
     defaults: Ints,
     found: Ints,
 ) -> None:
-    """Run the machine over a sequence."""
+    """Run the machine over a sequence of letters, of which -1 is unknown (`_spelled`)."""
     n = defaults.size - 1
     state, did = -1, ways - 1
     for t in range(shown.size):

@@ -1,7 +1,8 @@
 """The runs of an experiment in one SQLite file: a row for every run that ended, tables and all.
 
-A row holds the facts of a run as JSON (the final figures, or the error of a run that failed), its
-tables, and a SHA-256 of all of these: a row that fits it is trusted, any other run is done again.
+A row holds the facts of a run as JSON (the final figures, or the error of a run that failed, and
+the hash of the experiment), its tables, and a SHA-256 of all of these: a row that fits both is
+trusted, any other run is done again.
 
 The table of groupings has a row for each grouping that is kept; the row of epoch 0 holds the true
 hidden states.
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,11 @@ class Store:
             raise StorageError(f"{self._path} {OLD}")
         return str(experiment)
 
+    @cached_property
+    def _experiment(self) -> str:
+        ((experiment,),) = self._connection.execute("SELECT experiment FROM about").fetchall()
+        return str(experiment)
+
     def read(self, kinds: Iterable[str] = ()) -> Contents:
         """Read all runs, with their tables of these kinds."""
         contents = Contents()
@@ -226,7 +233,9 @@ class Store:
                 try:
                     if seal != _seal(run, facts, blobs):
                         raise ValueError("its row does not fit its checksum")
-                    told = json.loads(facts)
+                    told = dict(json.loads(facts))
+                    if told.pop("experiment", self._experiment) != self._experiment:
+                        raise ValueError("its row is of another experiment")
                     if "error" in told:
                         contents.failed[run] = told["error"]
                         continue
@@ -239,10 +248,10 @@ class Store:
 
     def put(self, run: RunSpec, facts: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         """Keep a run that ended: finished, or failed if its facts name an ``error``."""
-        text = json.dumps(facts)
         blobs = [tables.get(kind, b"") for kind in TABLES]
-        row = (self._numbers[run], text, *blobs, _seal(run, text, blobs))
         with self._guard():
+            text = json.dumps({**facts, "experiment": self._experiment})
+            row = (self._numbers[run], text, *blobs, _seal(run, text, blobs))
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({_VALUES})", row)

@@ -248,7 +248,7 @@ def widen(
     fewest, most = min(max(least, news), n_unseen), n_unseen
     while fewest < most:
         extra = (fewest + most) // 2
-        full = min(n_unseen - extra, int(1.0 / fits))
+        full = int(min(float(n_unseen - extra), 1.0 / fits))  # 1 / 0 is no whole number
         outside = fits * (sums[extra + full] - sums[extra])
         if extra + full < n_unseen:  # the last one gets the rest of the probability
             outside += (1.0 - full * fits) * (sums[extra + full + 1] - sums[extra + full])

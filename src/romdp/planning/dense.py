@@ -216,7 +216,7 @@ def _move_and_expect(
 
 @kernel
 def _hand_out(task: Iteration, lanes: Floats, pairs: Integers) -> None:
-    """Write the expected values of a panel's lanes to their pairs."""
+    """Write the expected values of a panel's lanes to their pairs, those that `arrange` lists."""
     for lane in range(pairs.size):
         task.expected[pairs[lane]] = lanes[0, lane]
 

@@ -33,6 +33,7 @@ from romdp.core.validation import (
     whole_number,
 )
 from romdp.data.counts import Counts
+from romdp.data.transitions import refuse_damaged_sparse
 from romdp.exact.objectives import AVERAGE, Objective
 from romdp.planning.backup import Arrivals, Iteration, Plan, new_iteration
 from romdp.planning.dense import DenseArrivals
@@ -300,6 +301,7 @@ def sizes(transitions: Transitions | Arrivals, objective: Objective = AVERAGE) -
     if scipy.sparse.issparse(transitions) and len(shape) == 2 and shape[0] > 0 and n_states > 0:
         n_actions, rest = divmod(shape[0], n_states)
         if rest == 0:
+            refuse_damaged_sparse(transitions)
             return n_states, n_actions
     columns = "S" if objective.is_average else "S + 1"
     raise InvalidInputError(

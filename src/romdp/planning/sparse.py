@@ -292,7 +292,7 @@ def _add_unseen(
     reached[row] = end + 1
     if spare[row] <= 0.0 or first >= end:
         return
-    full = min(end - first, int(spare[row] / fits[row]))
+    full = int(min(float(end - first), spare[row] / fits[row]))
     outside[row] += fits[row] * (sums[first + full] - sums[first])
     spare[row] -= full * fits[row]
     if first + full < end:  # the last one gets the rest

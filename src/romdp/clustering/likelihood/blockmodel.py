@@ -196,7 +196,7 @@ def gaussian_term(rule: Rule, visits: float, total: float, squares: float) -> fl
     prior, known = rule.reward_prior, rule.reward_table
     spread = max(squares - total * total / (prior[0] + visits), 0.0)
     n = int(visits + 0.5)
-    value = known[0, n] if n < known.shape[1] else by_visits(prior, visits)
+    value = known[0, n] if 0 <= n < known.shape[1] else by_visits(prior, visits)
     return float(value - (prior[1] + 0.5 * visits) * math.log(prior[2] + 0.5 * spread))
 
 
@@ -245,6 +245,7 @@ def reward_rise(rule: Rule, pay: Floats, more: Floats) -> float:
 
 @kernel
 def _count_blocks(links: Links, parts: Floats, blocks: Blocks) -> None:
+    # Labels are -1 or below the number of groups that `zero_blocks` made room for.
     labels = blocks.labels
     n_actions = links.n_actions
     for y in range(labels.size):

@@ -281,6 +281,7 @@ def _best_pair(alive: Ints, shared: Floats, own: Floats) -> tuple[int, int]:
 def _merge(
     rule: Rule, blocks: Blocks, n_last: int, slack: float, first: Ints, second: Ints, rise: Floats
 ) -> int:
+    # Each step takes a group away, so that the results have room for all: one row per slot.
     n_slots = blocks.size.size
     alive = np.flatnonzero(blocks.size)
     # Rises of all pairs k < m. The rows' normalisation depends a little on the number of groups:

@@ -139,7 +139,7 @@ def announce(blocks: Blocks, profile: Profile) -> None:
 
 @kernel
 def shift(blocks: Blocks, parts: Floats, y: int, group: int, sign: int, profile: Profile) -> None:
-    """Put an observation in a group (sign +1) or take it out (-1)."""
+    """Put an observation in a group (sign +1) or take it out (-1); -1 is no group here."""
     for i in range(profile.totals[N_LEADS]):
         a, t = profile.lead_list[i, 0], profile.lead_list[i, 1]
         blocks.moves[group, a, t] += sign * profile.leads[a, t]

@@ -89,7 +89,11 @@ class Filled(NamedTuple):
 
 @kernel
 def list_filled(rule: Rule, blocks: Blocks) -> Filled:
-    """List what is not empty; the rule matters for its rewards alone."""
+    """List what is not empty; the rule matters for its rewards alone.
+
+    A row of ``moves`` is read until its entries add up to its ``out``, as `_count_blocks` and
+    `shift` see to; nothing else ends the walk.
+    """
     n_slots, n_actions = blocks.out.shape
     n_groups, n_placed, n_rows, n_filled = 0, 0, 0, 0
     for s in range(n_slots):

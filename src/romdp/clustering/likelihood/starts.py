@@ -94,7 +94,10 @@ def _fill(links: Links, rows: Ints, start: Ints, column: Ints, value: Floats) ->
 
 @kernel
 def _lloyd(points: Floats, weights: Floats, draws: Floats, labels: Ints) -> float:
-    """Weighted k-means: far-apart first centres (k-means++), then Lloyd's steps."""
+    """Weighted k-means: far-apart first centres (k-means++), then Lloyd's steps.
+
+    A point that is no number stays with its label, which is below the number of draws.
+    """
     n_points, n_dims = points.shape
     n_groups = draws.size
     centres = np.empty((n_groups, n_dims))

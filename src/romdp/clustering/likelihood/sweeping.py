@@ -230,7 +230,7 @@ def sweep(
         if ranked:
             _rank(rule, parts, y, old, profile, laws, estimate, candidates)
         join_rises(rule, laws.rows, blocks, parts, y, candidates, n_slots, profile, rises)
-        new, best, second = old, -np.inf, -np.inf
+        new, best, second = (old if old >= 0 else candidates[0]), -np.inf, -np.inf
         for c in range(candidates.size):
             if candidates[c] == old:
                 best = rises[c]
