@@ -272,6 +272,10 @@ def test_wrong_tables_are_refused(counted, tmp_path):
         ("observation", None, "is missing"),
         ("reward_sum", float("nan"), "is not a finite number"),
         ("reward_sum", 1e9, "does not lie between"),
+        ("reward_squares", 1e9, "is no sum of the squares"),
+        ("reward_squares", -1.0, "is no sum of the squares"),
+        ("reward_max", 1e151, "lies too far from zero"),
+        ("n", 2.0**53, "add up to more than"),
     ):
         values = [float(x) for x in counted.column(column).to_pylist()]
         values[3] = value

@@ -210,6 +210,8 @@ def test_a_support_is_widened_where_unseen_states_matter():
     added, extra = widen(task, room, rare / 2, rare, 0.05, 0)
     assert (narrow + added, extra) == (pytest.approx(law @ values), n_states - 1)
     assert widen(task, room, rare / 2, rare, 10.0, 0) == (0.0, 1)
+    # Counts so large that nothing fits at any other state: one divided by that is no number.
+    assert widen(task, room, 0.0, rare, 0.05, 0) == (0.0, 1)
     # Of five small chances three must be in: the last two are worth less than these together.
     tiny, allowed = rare / 18, rare / 18 * 1.31  # 0.7 + 0.6, and some rounding
     added, extra = widen(task, room, tiny, rare, allowed, 0)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from romdp.core.errors import InvalidInputError
+from romdp.core.validation import LARGEST_REWARD
 from romdp.data.trajectory import END
 from romdp.logs.reading.closing import LogCounts, check_ends, count_cells
 from romdp.logs.reading.columns import Place, flags, names, numbers
@@ -116,6 +117,8 @@ def _whole(batch: Any, column: str, place: Place, low: int) -> Ints:
     values = numbers(batch, column, place)
     bad = (values != np.floor(values)) | (values < low) | (values > 2**53)
     place.refuse(bad, column, values, f"{{}} is no whole number from {low} to {2**53}")
+    text = f"{{}} is too many: the rows up to here add up to more than {2**53}"
+    place.refuse(np.cumsum(values) > 2**53, column, values, text)
     return values.astype(np.int64)
 
 
@@ -130,6 +133,14 @@ def _rewards(
     slack = 1e-9 * np.maximum(1.0, np.abs(sums))
     bad = (sums < n * least - slack) | (sums > n * most + slack)
     place.refuse(bad, "reward_sum", sums, "{} does not lie between n times min and n times max")
+    largest = np.maximum(np.abs(least), np.abs(most))
+    text = f"{{:g}} lies too far from zero; rewards lie within {LARGEST_REWARD:g}"
+    place.refuse(largest > LARGEST_REWARD, "reward_max", most, text)
+    # At least that of n equal rewards, at most that of rewards which are all extreme.
+    lowest, highest = sums**2 / n, (least + most) * sums - n * least * most
+    rounding = 1e-9 * n * largest**2
+    bad = (squares < lowest - rounding) | (squares > highest + rounding)
+    place.refuse(bad, "reward_squares", squares, "{} is no sum of the squares of such rewards")
     reward_range = float(least.min()), float(most.max())
     low, span = scale(reward_range)
     unit = np.clip((sums - n * low) / span, 0.0, n)
