@@ -344,3 +344,24 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_tables(tmp_path):
     assert process.returncode == 0, errors
     assert "[4/4]" in errors
     assert tables(tmp_path / "x") == without_interruption(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_its_scheduler_is_one_line_and_resume_finishes(tmp_path):
+    import distributed
+
+    with cluster(tmp_path) as (address, _):
+        with distributed.Client(address) as client:
+            scheduler = client.run_on_scheduler(os.getpid)
+        options = (*LONG, "--checkpoint-seconds", 0, "--quiet", "--dask", address)
+        with start("compare", *options, "--out", tmp_path / "x") as process:
+            wait_until(has_begun(tmp_path / "x"), process)
+            os.kill(scheduler, signal.SIGKILL)
+            _, errors = process.communicate(timeout=240)
+    assert process.returncode == 1
+    assert len(errors.splitlines()) == 1, errors
+    (line,) = errors.splitlines()
+    assert line.startswith("romdp: the Dask scheduler was lost with ")
+    assert line.endswith(f"tasks not done; go on with: romdp resume {tmp_path / 'x'}")
+    assert run_experiment(RunDirectory.open(tmp_path / "x")) == []
+    assert tables(tmp_path / "x") == without_interruption(tmp_path)

@@ -4,6 +4,7 @@ import os
 import pathlib
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import romdp
 from romdp.cli.logs import apply_command, evaluate_command, fit_command
 from romdp.core.errors import InvalidInputError, StorageError
+from romdp.experiments.executors import ClusterLostError
 from romdp.logs.model import load_model
 from romdp.logs.reading import counting
 from romdp.logs.reading.columns import Columns
@@ -147,6 +149,28 @@ def test_a_cluster_counts_the_same(files, n_workers):
     assert log.held_out == alone.held_out
     n_stretches = client.tasks.count(count_stretch)
     assert n_stretches == min(10, 4 * n_workers)
+
+
+class Lost:
+    """A cluster whose scheduler is gone once the first stretch was submitted."""
+
+    client = SimpleNamespace(status="closed", scheduler_info=lambda: {"workers": {}}, submit=None)
+
+    def __init__(self, address):
+        self.client.submit = self.fail
+
+    def fail(self, *arguments, **options):
+        raise RuntimeError("Client is closed. Can't send update-graph message.")
+
+    def close(self):
+        pass
+
+
+def test_a_lost_scheduler_is_an_error_of_ours_and_nothing_is_written(log, tmp_path, monkeypatch):
+    monkeypatch.setattr("romdp.experiments.executors.Dask", Lost)
+    arguments = ("fit", log, *NAMES, "--dask", "x", "--out", tmp_path / "model")
+    refuse(ClusterLostError, "scheduler was lost; nothing was written", *arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tables_in_memory_are_refused():

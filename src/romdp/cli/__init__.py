@@ -73,7 +73,7 @@ def _explain(error: Exception) -> int:
 
     if isinstance(error, ROMDPError):
         _say(one_line(error))
-        return 1 if isinstance(error, WriteError) else 2
+        return 1 if isinstance(error, WriteError | ConnectionError) else 2
     if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
         _drop_output()
     elif isinstance(error, OSError):

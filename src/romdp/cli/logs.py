@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from romdp.cli.options import RUNNING, QuietOption, option, read_memory
-from romdp.core.errors import InvalidInputError
+from romdp.core.errors import InvalidInputError, ROMDPError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -321,11 +321,15 @@ def _cluster(address: str | None) -> Iterator[Any]:
     if address is None:
         yield None
         return
-    from romdp.experiments.executors import Dask
+    from romdp.experiments.executors import ClusterLostError, Dask
 
     executor = Dask(address)
     try:
         yield executor.client
+    except Exception as error:
+        if isinstance(error, ROMDPError) or executor.client.status == "running":
+            raise
+        raise ClusterLostError("the Dask scheduler was lost; nothing was written") from error
     finally:
         executor.close()
 

@@ -4,6 +4,7 @@ All three do the same: they are given a function and many tasks, and yield the `
 task as it ends. What a task raises is an outcome too, so that one failure stops nothing else.
 """
 
+import logging
 import os
 import secrets
 import signal
@@ -278,6 +279,7 @@ class Dask:
             host, port = distributed.comm.get_address_host_port(address)
             socket.create_connection((host, port), _PATIENCE).close()
             self.client: Any = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
+            logging.getLogger("distributed.client").addFilter(_is_not_said_by_us)
         except (OSError, ValueError, TypeError, ImportError) as error:
             reason = str(error).partition("\n")[0]
             raise InvalidInputError(
@@ -324,6 +326,11 @@ class Dask:
     def close(self) -> None:
         """Leave the cluster, which goes on running."""
         self.client.close()
+
+
+def _is_not_said_by_us(record: logging.LogRecord) -> bool:
+    """Leave out that a client gives up: `ClusterLostError` says so."""
+    return "reconnect" not in str(record.msg)
 
 
 def _on_cluster(work: Work, index: int, task: Any, topic: str) -> Outcome:
