@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -135,6 +136,24 @@ def test_a_crafted_agent_is_refused_or_harmless(tmp_path):
     for lie in lies:
         words = survive(crafted, ONLINE, arrays, {**facts, **lie}, go_on)
         assert words is not None, lie
+
+
+def test_steps_that_lead_in_circles_are_refused(tmp_path):
+    """Each vector names the step before it; who walks back must come to an end."""
+    agent, path = romdp.LCPSRL(), tmp_path / "agent.npz"
+    online = romdp.Online(agent, gymnasium.spaces.Box(-9, 9, (2,)), 2)
+    for one, other in itertools.pairwise(np.random.default_rng(0).normal(size=(30, 2))):
+        online.act(one)
+        online.observe(0.0, other)
+    online.save(path)
+    arrays, facts = read_arrays(path, *ONLINE)
+    (name,) = (name for name in arrays if name.endswith("before"))
+    for row, before in ((0, 0), (5, 5), (5, 20), (28, 28)):
+        circle = arrays[name].copy()
+        circle[row] = before
+        write_arrays(path, *ONLINE, {**arrays, name: circle}, facts)
+        with pytest.raises(StorageError, match="before names a step that came later"):
+            romdp.Online.load(path, agent)
 
 
 def test_a_checkpoint_of_the_first_version_is_refused_with_its_version(tmp_path):
