@@ -38,8 +38,13 @@ class Clock:
 
 
 def memory() -> float:
-    """Return the largest memory of this process so far, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    """Return the largest memory of this process, or of one that it started, so far, in GB."""
+    return max(used.ru_maxrss for used in usage()) / 2**20
+
+
+def usage() -> list[resource.struct_rusage]:
+    """Return what this process has used, and those that it started."""
+    return [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 
 
 def online(steps: int, n_observations: int, new: bool, ends: int = 0) -> str:
@@ -127,9 +132,8 @@ def main() -> None:
         if not options.here:
             subprocess.run([sys.executable, __file__, "--here", name], check=True)
             continue
-        began = time.process_time()
         said = known[name]()
-        seconds = time.process_time() - began
+        seconds = sum(used.ru_utime + used.ru_stime for used in usage())
         print(f"{known[name].__doc__} {seconds:.0f} s, {memory():.2f} GB; {said}", flush=True)
 
 
