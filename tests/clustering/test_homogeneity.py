@@ -132,6 +132,14 @@ def test_rare_outcomes_do_not_tell_equal_laws_apart():
     assert not (chi2.sf(smaller, degrees) < 1e-6).any()
 
 
+def test_rare_rewards_do_not_tell_equal_means_apart():
+    """Two zeros of ten where 985 of 1,000 pay: one pair in a hundred, not one in 10^5."""
+    counts = Counts([[10000], [10]], [[[10000, 0]], [[10, 0]]], [[9850.0], [8]], [[9850.0], [8]])
+    rewards = _test(counts)._views[-1]
+    statistic, degrees, least = (float(x[0]) for x in rewards.compare(np.array([0]), np.array([1])))
+    assert (degrees, statistic > 20, chi2.sf(least, degrees) > 0.01) == (1, True, True)
+
+
 def test_groups_of_one_state_pass_and_others_do_not():
     test = _test(_counts([3000] * 6, LABELS, np.random.default_rng(0)))
     assert test.alike[0].tolist() == [False, True, False, False, False, False]

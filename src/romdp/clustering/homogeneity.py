@@ -79,7 +79,8 @@ class Homogeneity:
     Two groups are *told apart* where some view, or all together, would differ so much with a
     probability of at most the level above if the laws were equal; for a merge, once in a thousand
     looks. Pearson's chi-square is far too large by chance where one outcome is rare, the likelihood
-    ratio where very many are, so only the smaller of the two tells apart.
+    ratio where very many are, so only the smaller of the two tells apart. For rewards it is the
+    smaller of two with the common variance and with each group's own.
 
     What ``delta`` does not cover: hidden states whose difference, added over all views, is below
     ``resolution`` times the typical one may be merged, and so may states that differ only under an
@@ -339,6 +340,7 @@ def _rewards(counts: Counts, action: int) -> _View:
     n = counts.visits[:, action].astype(np.float64)
     sums, squares = counts.reward_sums[:, action], counts.reward_squares[:, action]
     means = sums / np.maximum(n, 1)
+    errors = np.maximum(squares / np.maximum(n, 1) - means**2, 0) / np.maximum(n, 1)  # squared
 
     def compare(first: Ints, second: Ints) -> tuple[Floats, Floats, Floats]:
         both = np.minimum(n[first], n[second]) >= 1
@@ -348,7 +350,9 @@ def _rewards(counts: Counts, action: int) -> _View:
         gap = np.abs(means[first] - means[second])
         rate = 1 / np.maximum(n[first], 1) + 1 / np.maximum(n[second], 1)
         t = np.where(both & (gap > 1e-9), gap**2 / (np.maximum(variance, 1e-300) * rate), 0.0)
-        return t, both.astype(np.float64), t
+        # Few samples are compared with many that hardly vary: their own spread counts as well.
+        least = np.minimum(t, gap**2 / np.maximum(errors[first] + errors[second], 1e-300))
+        return t, both.astype(np.float64), least
 
     return _View(n, np.full(len(n), 2.0), compare, _typical(n, compare))
 
