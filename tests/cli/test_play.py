@@ -98,9 +98,11 @@ def test_what_cannot_be_drawn_is_refused_before_it_is_played(tmp_path, monkeypat
 
 def test_an_action_mask_is_noticed(tmp_path):
     done = run("play", "Taxi-v4", "--steps", 20, "--out", tmp_path / "taxi")
-    assert "try --action-mask" in done.stderr
+    assert "--action-mask takes no others" in done.stderr
+    done = run("play", "Taxi-v4", "--steps", 300, "--out", tmp_path / "longer")
+    assert "1 episode; mean return in the last fifth of the steps: none ended there" in done.output
     done = run("play", "Taxi-v4", "--steps", 20, "--action-mask", "--out", tmp_path / "masked")
-    assert "try --action-mask" not in done.stderr
+    assert "--action-mask" not in done.stderr
 
 
 def test_states_look_back_if_asked(tmp_path):
@@ -255,6 +257,7 @@ def test_the_page_says_what_was_planned_for(tmp_path):
         (["FrozenLake-v1", "--steps", "some"], "--steps is 'some'"),
         (["FrozenLake-v1", "--set", "is_slippery"], "write it as name=value"),
         (["FrozenLake-v1", "--set", "slippery=1"], "unexpected keyword argument 'slippery'"),
+        (["FrozenLake-v1", "--action-mask"], "FrozenLake-v1 has no action mask"),
         (["FrozenLake-v1", "--memory", "-1"], "memory is -1"),
         (["FrozenLake-v1", "--memory", "some"], "memory is 'some'"),
         (["Pendulum-v1", "--action-mask"], "ActionMask needs a Discrete one"),

@@ -200,7 +200,7 @@ def test_bad_settings_are_refused():
     with pytest.raises(romdp.ROMDPError, match="did you mean 'white'"):
         Encoder(views=["whyte"]).fit(np.random.default_rng(0).random((50, 2)))
     encoder = Encoder().fit(np.random.default_rng(0).random((50, 2)))
-    with pytest.raises(romdp.ROMDPError, match="3 numbers each"):
+    with pytest.raises(romdp.ROMDPError, match="X has 3 features, but Encoder is expecting 2"):
         encoder.predict(np.zeros((1, 3)))
 
 

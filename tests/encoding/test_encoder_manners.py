@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from cases import chain
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 
 import romdp
 from romdp.core.errors import StorageError
@@ -17,6 +19,14 @@ from romdp.encoding.views import VIEWS
 
 SEEN = chain(500)
 NAMES = ["a", "b", "c", "d"]
+
+
+DO_NOT_APPLY = {
+    "check_complex_data": "one message refuses all entries that are no real numbers",
+    "check_dtype_object": "bad data is a ValueError of romdp's own, not a TypeError",
+    "check_estimators_empty_data_messages": "no rows and no columns are refused in one message",
+}
+"""Estimator checks that fail, each with the reason: they ask for scikit-learn's own words."""
 
 
 def fitted(vectors=SEEN.vectors, **settings):
@@ -32,6 +42,24 @@ def saved(encoder, tmp_path, **settings):
 def frame():
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame(SEEN.vectors, columns=NAMES, index=np.arange(500) + 7)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of checks that are skipped
+def test_estimator_checks():
+    results = check_estimator(
+        Encoder(), expected_failed_checks=DO_NOT_APPLY, on_fail=None, on_skip=None
+    )
+    failed = {found["check_name"] for found in results if found["status"] == "failed"}
+    allowed = {found["check_name"] for found in results if found["status"] == "xfail"}
+    assert not failed
+    assert allowed == set(DO_NOT_APPLY)  # a check that passes is not listed
+    assert sum(found["status"] == "passed" for found in results) >= 40
+
+
+def test_sparse_vectors_are_refused():
+    with pytest.raises(romdp.ROMDPError, match=r"sparse, which is not supported; pass its toarray"):
+        fitted(scipy.sparse.csr_array(SEEN.vectors))
 
 
 def test_frames_must_have_the_columns_of_fit(frame, tmp_path):
@@ -127,7 +155,7 @@ def test_the_length_of_vectors_is_that_before_features(tmp_path):
     for asked in (encoder, saved(encoder, tmp_path, features=fourier)):
         assert asked.n_features_in_ == 4
         assert asked.features is fourier
-        with pytest.raises(romdp.ROMDPError, match=r"3 numbers each; .* have 4"):
+        with pytest.raises(romdp.ROMDPError, match="X has 3 features, but Encoder is expecting 4"):
             asked.predict(SEEN.vectors[:, :3])
 
 

@@ -13,7 +13,7 @@ import typer
 
 from romdp.cli.options import option, read_memory, read_settings
 from romdp.core.errors import InvalidInputError
-from romdp.core.text import one_line
+from romdp.core.text import count, one_line
 
 _MOST_DRAWN = 300  # steps of a policy that reaches no end
 
@@ -140,8 +140,14 @@ def play(
         return ActionMask(env) if action_mask else env
 
     env = make()
-    if not action_mask and "action_mask" in env.reset(seed=seed)[1]:
-        typer.echo("romdp: the environment says what makes sense: try --action-mask", err=True)
+    if ("action_mask" in env.reset(seed=seed)[1]) != action_mask:
+        if action_mask:
+            raise InvalidInputError(f"{environment} has no action mask; leave out --action-mask")
+        typer.echo(
+            f"romdp: {environment} says which actions change anything (info['action_mask']); "
+            "--action-mask takes no others and learns sooner",
+            err=True,
+        )
     if gif:
         _check_drawn(env, make, environment)
     if resume:
@@ -298,8 +304,12 @@ def _summary(run: Any, environment: str) -> str:
     steps, objective = int(run.steps[-1]), objective_of(run)
     text = f"{run.agent} played {environment} for {steps:,} steps (objective: {objective})\n"
     if len(run.returns):
-        text += f"{len(run.returns):,} episodes; mean return in the last fifth of the steps: "
-        text += f"{run.mean_return:.4g}"
+        text += (
+            f"{count(len(run.returns), 'episode')}; mean return in the last fifth of the steps: "
+        )
+        text += (
+            f"{run.mean_return:.4g}" if run.mean_return == run.mean_return else "none ended there"
+        )
         if run.success_rate == run.success_rate:
             text += f"; success rate: {run.success_rate:.1%}"
     else:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from romdp.core.arrays import Floats
@@ -41,6 +42,8 @@ def vector_array(values: Any, name: str = "vectors") -> NDArray[Any]:
         What messages call the vectors. Their columns are called as a data frame names them, else by
         number.
     """
+    if scipy.sparse.issparse(values):
+        raise InvalidInputError(f"{name} is sparse, which is not supported; pass its toarray()")
     names: Any = column_names(values) or getattr(values, "columns", ())
     try:
         array = np.asarray(values)
@@ -55,8 +58,9 @@ def vector_array(values: Any, name: str = "vectors") -> NDArray[Any]:
         raise InvalidInputError(f"{name} holds {array.dtype} entries; vectors are made of numbers")
     if array.ndim < 2:
         raise InvalidInputError(
-            f"{name} has shape {array.shape}; pass one row per observation, shape (n, d). Numbers "
-            "that are names and not quantities are discrete observations: pass those as a column"
+            f"{name} has shape {array.shape}. Reshape your data: one row per observation, shape "
+            "(n, d). Numbers that are names and not quantities are discrete observations: pass "
+            "those as a column"
         )
     if 0 in array.shape:
         raise InvalidInputError(f"{name} has shape {array.shape}; there is nothing in it")
@@ -70,8 +74,8 @@ def vector_array(values: Any, name: str = "vectors") -> NDArray[Any]:
                 which = repr(names[column]) if len(names) == array.shape[1] else column
                 raise InvalidInputError(
                     f"{name}: column {which} holds {array[rows][row, column]} in row "
-                    f"{rows.start + row}; every number must be finite and at most "
-                    f"{largest:.2g}. Fill or drop such rows first"
+                    f"{rows.start + row}; every number must be finite (not NaN, "
+                    f"at most {largest:.2g}). Fill or drop such rows first"
                 )
     elif array.dtype.itemsize > 1:
         array = array.astype(np.float64)

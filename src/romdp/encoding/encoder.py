@@ -204,8 +204,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         wanted = getattr(self, "n_features_in_", vectors.shape[1])
         if vectors.shape[1] != wanted:
             raise InvalidInputError(
-                f"vectors have {vectors.shape[1]} numbers each; those that were learned from have "
-                f"{wanted}"
+                f"X has {vectors.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{wanted} features as input, as in fit"
             )
         return encoding.prepare(vectors)
 
@@ -290,7 +290,9 @@ def _check_names(names: list[str], fitted: list[str]) -> None:
 def _check_amount(steps: Trajectory) -> None:
     """Refuse a single step, and numbers too small to be squared: both would look like no signal."""
     if steps.n_steps < 2:
-        raise InvalidInputError("there is one vector; codes are learned from two steps or more")
+        raise InvalidInputError(
+            "there is only one sample; codes are learned from two steps or more"
+        )
     vectors = vectors_of(steps)
     high, low = (end.astype(np.float64) for end in (vectors.max(axis=0), vectors.min(axis=0)))
     widest = float((high - low).max())

@@ -315,7 +315,8 @@ def make_environment(
     try:
         env = gymnasium.make(name, **told)
     except refused as error:
-        hint = "" if ":" in name else f" If another module registers it, say module:{name}"
+        known = ":" in name or name in gymnasium.registry
+        hint = "" if known else f" If another module registers it, say module:{name}"
         raise InvalidInputError(f"cannot make the environment {name!r}: {error}{hint}") from error
     return env if views is None else RichObservation(numbered(env), views, seed)
 
