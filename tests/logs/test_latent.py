@@ -16,6 +16,7 @@ from romdp.data.counts import Counts
 from romdp.logs import fit
 from romdp.logs.model import LatentModel, load_model, model_facts
 from romdp.logs.model.estimate import estimate, gain_bounds
+from romdp.logs.model.text import paid
 from romdp.planning.confidence import Hoeffding
 
 WORLD = romdp.worlds.random_romdp(n_states=3, n_actions=2, n_observations=15, seed=1)
@@ -269,3 +270,11 @@ def test_gains_are_in_order(scale):
         assert low == pytest.approx(middle, abs=1e-4)
     else:
         assert low < middle < high
+
+
+def test_a_reward_that_never_varies_is_written_without_an_error():
+    steps = np.arange(3_000)
+    seen, done = steps % 3, np.random.default_rng(0).integers(2, size=3_000)
+    model = romdp.fit({"x": seen, "a": done, "r": (seen == 2) * 7.0}, "x", "a", "r", n_states=3)
+    written = [paid(model, state, action) for state in range(3) for action in range(2)]
+    assert sorted(written) == ["0", "0", "0", "0", "7", "7"]

@@ -222,6 +222,7 @@ def test_a_run_leaves_a_model_as_fit_would_return_it(left, tmp_path):
     assert model.counts.n_steps <= model.n_rows == 1_200
     assert model.value_basis == "none"
     assert "keep a log of it" in str(model)
+    assert "greedy" not in str(model)  # nobody wrote a log from which it could depart
     model.save(tmp_path / "model")
     run.policy.save(tmp_path / "policy")
     again = romdp.load_model(tmp_path / "model")

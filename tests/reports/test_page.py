@@ -273,7 +273,7 @@ def test_what_is_drawn_can_be_chosen(browser, results):
     choose(browser, "band", "runs")
     assert traces(browser)[0] == ["ucrl2"] * 2 + ["lc-psrl"] * 2 + ["oracle"] * 2 + ["C log N"]
     note = browser.find_element("id", "band-note").text
-    assert note.startswith("one line per run; thin and grey")
+    assert note.startswith("One line per run; thin and grey")
     record = results.of("ucrl2", ("random-romdp", 6))[0]
     np.testing.assert_allclose(first("data[0].y"), record.curves["pseudo_regret"], rtol=1e-5)
     np.testing.assert_allclose(first("data[0].x"), np.sqrt(record.curves["step"]))

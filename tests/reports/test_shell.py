@@ -129,6 +129,11 @@ def test_axes_show_round_numbers(low, high, expected):
     assert _round_values(low, high) == pytest.approx(expected)
 
 
+def test_groups_are_counted_in_whole_numbers():
+    assert _round_values(10.5, 11.5, 1.0) == [11]
+    assert _round_values(0, 33, 1.0) == [0, 10, 20, 30]
+
+
 def test_what_came_before_anything_was_learned_does_not_set_the_axis():
     step = np.arange(1, 101)
     curve = np.where(step < 8, -1e6, step / 100.0)

@@ -27,8 +27,8 @@ _MEANING = {
     "interval": f"95% percentile bootstrap over seeds, {RESAMPLES:,} resamples with a fixed seed",
     "interquartile_mean": "mean of what is left without the lowest and the highest quarter",
     "slope": "of the pseudo-regret against sqrt(step), least squares over the last decade",
-    "limit": "C log N, where no agent that learns every world has less regret asymptotically "
-    "(Burnetas and Katehakis); mean over worlds",
+    "limit": "no agent that learns in every world has less regret asymptotically (Burnetas and "
+    "Katehakis); mean over worlds",
     "over_limit": "mean pseudo-regret divided by the limit",
     "differences": "first agent minus second at the last step, on the same worlds (paired by seed)",
     "steps_to_exact": "median over the runs that end with the true grouping",

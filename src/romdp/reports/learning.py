@@ -51,9 +51,14 @@ def curve_section(run: Run) -> Html:
 
 
 def _picture(
-    step: Ints, curve: Floats, dot_step: Ints | None, dot_value: Floats | None, label: str
+    step: Ints,
+    curve: Floats,
+    dot_step: Ints | None,
+    dot_value: Floats | None,
+    label: str,
+    least: float = 0.0,
 ) -> Html:
-    """Draw a line, and dots behind it, as SVG.
+    """Draw a line, and dots behind it, as SVG; marks of the axis are ``least`` apart, or more.
 
     Neither a few dots far out nor what came before anything was learned squeezes the line; what
     lies outside the range of the axis is cut.
@@ -81,7 +86,7 @@ def _picture(
     frame = f'x="{_LEFT}" y="6" width="{wide}" height="{tall + 8}"'
     window = f'viewBox="{_LEFT} 6 {wide} {tall + 8}"'
     parts = [f"<svg {frame} {window}>", *parts, "</svg>"]
-    for value in _round_values(low, high):
+    for value in _round_values(low, high, least):
         y = place(np.array([0]), np.array([value]))[0, 1]
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - 10}" y1="{y}" y2="{y}" stroke="currentColor" '
@@ -105,10 +110,10 @@ def _picture(
     return element("div", Html(drawn), class_="card")
 
 
-def _round_values(low: float, high: float) -> list[float]:
+def _round_values(low: float, high: float, least: float = 0.0) -> list[float]:
     """Return at most six round numbers from ``low`` to ``high``, for an axis."""
     power = 10.0 ** np.floor(np.log10((high - low) / 5))
-    step = next(power * k for k in (1, 2, 5, 10) if high - low <= 5 * power * k)
+    step = max(least, next(power * k for k in (1, 2, 5, 10) if high - low <= 5 * power * k))
     return [
         float(k * step) for k in range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)
     ]
@@ -123,7 +128,7 @@ def groups_section(run: Run) -> Html:
     start = run.epochs.start[numbers - 1]
     last = np.append(start[1:], run.steps[-1])
     steps = np.column_stack([start, last]).ravel()
-    picture = _picture(steps, np.repeat(counts, 2), None, None, "number of groups")
+    picture = _picture(steps, np.repeat(counts, 2), None, None, "number of groups", 1.0)
     placed = int((run.partition.labels >= 0).sum())
     what = count(placed, "observation")
     if run.policy is not None and run.policy.observations.learns:

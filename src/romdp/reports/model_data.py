@@ -149,7 +149,7 @@ def _state(
         "actions": [
             {
                 "visits": action["visits"],
-                "pays": with_error(action["reward"], action["reward_error"]),
+                "pays": action["pays"],
                 "loses": compared.losses[state, a],
                 "leads": None if action["leads_to"] is None else ahead(action["leads_to"]),
             }
@@ -255,7 +255,7 @@ def state_table(
             row.append(_best(state, best))
             worth = with_error(model.values[s], model.value_errors[s])
             row.append(worth if planned else sureness(compared.sure[s]))
-            row.append(with_error(best["reward"], best["reward_error"]))
+            row.append(best["pays"])
             row.append(_leads(best["leads_to"]))
             row += [] if planned else ["-" if np.isnan(future) else f"{future:.1%}"]
         else:
@@ -311,7 +311,7 @@ def pay_table(model: LatentModel, content: dict[str, Any]) -> list[Html]:
         height = (action["reward"] - low) / ((high - low) or 1.0)
         return element(
             "span",
-            with_error(action["reward"], action["reward_error"]),
+            action["pays"],
             element("small", f"of {action['visits']:,}"),
             class_=f"pay{' few' if action['rare'] else ''}{' best' if best else ''}",
             style=f"--heat:{0.45 * height:.2f}",

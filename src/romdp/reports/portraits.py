@@ -58,7 +58,7 @@ def portrait_section(model: LatentModel) -> Html:
             go(int(places[state])),
             int(seen.rows[state]),
             f"{seen.certainty[state]:.1%}",
-            *([number(x) for x in seen.means[state]] if headings else [show(seen.means[state])]),
+            *(_rounded(seen.means[state], seen.spread) if headings else [show(seen.means[state])]),
             join(*(show(vector) for vector in seen.typical[state])),
             join(*(show(vector) for vector in seen.doubtful[state])),
         ]
@@ -91,6 +91,13 @@ def portrait_section(model: LatentModel) -> Html:
         _directions(decoder.encoding, names),
         note=text,
     )
+
+
+def _rounded(means: Floats, spread: Floats) -> list[str]:
+    """Write means to a hundredth of how much their numbers vary."""
+    decimals = np.maximum(0, 2 - np.floor(np.log10(np.where(spread > 0, spread, 1.0)))).astype(int)
+    pairs = zip(means.tolist(), decimals.tolist(), strict=True)
+    return [number(round(mean, digits) + 0.0, digits) for mean, digits in pairs]
 
 
 def looks_of(model: LatentModel) -> tuple[list[Html], str]:
@@ -178,7 +185,7 @@ def _picture(vector: Floats) -> Html:
 def _profile(vector: Floats, numbers: Floats, names: Sequence[str]) -> Html:
     """Draw numbers, in standard deviations, as bars."""
     values = np.clip(vector[:MOST_LISTED], -3, 3)
-    width = max(2, 96 // len(values))
+    width = max(2, 48 // len(values))
     called = names if len(names) == len(vector) else [f"number {i}" for i in range(len(values))]
     bars = [
         _bar(width * i, 18, 6 * value, width - 0.5, f"{called[i]}: {numbers[i]:.3g}")

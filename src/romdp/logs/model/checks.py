@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from romdp.core.text import count
 from romdp.exact.chains import classes
 from romdp.logs.model.independence import ALIKE, CHOICE, DRIFT, MEMORY
 
@@ -127,7 +128,7 @@ def _visited(model: "LatentModel") -> Check:
             True,
             f"each at least {model.counts.visits.min():,} times",
         )
-    shown = "; ".join(f"{a!r} in state {s} ({n} times)" for s, a, n in rare[:_LISTED])
+    shown = "; ".join(f"{a!r} in state {s} ({count(n, 'time')})" for s, a, n in rare[:_LISTED])
     more = f" and {len(rare) - _LISTED} more" if len(rare) > _LISTED else ""
     return Check(
         "every action was tried in every state",
@@ -146,7 +147,7 @@ def _recommended(model: "LatentModel") -> Check:
         name = model.action_names[model.policy[s]]
         text = (
             f"in {len(weak)} of {model.n_states} states the best action was hardly ever tried "
-            f"(state {s}: {name!r}, {visits[s]} times); see model.cautious_policy"
+            f"(state {s}: {name!r}, {count(visits[s], 'time')}); see model.cautious_policy"
         )
     return Check("the policy rests on experience", not len(weak), text)
 

@@ -56,21 +56,22 @@ def _order(model: "LatentModel") -> list[int]:
 def _state_rows(model: "LatentModel") -> list[list[str]]:
     names = ["observations", "typical"] if model.named else []  # a vector has no name
     names = names if model.memory is None else ["after"]
-    chosen = ["do", "greedy", "pays"] if model.n_actions > 1 else []
+    doing = model.plan is None  # a run has no logger from whom to depart
+    chosen = [*["do"] * doing, "greedy" if doing else "do", "pays"] if model.n_actions > 1 else []
     rows = [["state", "share", *names, *chosen, "leads to"]]
     states = np.arange(model.n_states)
     laws = model.mdp.transition[states, model.policy]
     for s in _order(model):
         best = int(model.policy[s])
         ahead = np.argsort(-laws[s], kind="stable")[:3]
-        pays = with_error(model.rewards[s, best], model.reward_errors[s, best])
+        pays = paid(model, s, best)
         rows.append(
             [
                 str(s),
                 f"{model.share[s]:.1%}",
                 *(_members(model, s) if names else []),
                 *(
-                    [_doing(model, s), one_line(model.action_names[best], _NAME), pays]
+                    [*[_doing(model, s)] * doing, one_line(model.action_names[best], _NAME), pays]
                     if chosen
                     else []
                 ),
@@ -78,6 +79,15 @@ def _state_rows(model: "LatentModel") -> list[list[str]]:
             ]
         )
     return rows
+
+
+def paid(model: "LatentModel", state: int, action: int) -> str:
+    """Write a mean reward with its error, unless four digits of all rewards do not show that."""
+    mean, error = float(model.rewards[state, action]), float(model.reward_errors[state, action])
+    low, high = model.reward_range or (0.0, 1.0)
+    if high > low and 2.0 * error <= 5e-4 * (high - low):
+        mean, error = round(mean / (high - low), 4) * (high - low) + 0.0, 0.0
+    return with_error(mean, error)
 
 
 def _members(model: "LatentModel", state: int) -> list[str]:
@@ -101,8 +111,7 @@ def _states(model: "LatentModel") -> list[str]:
     if model.reward_range is not None and model.n_actions <= _MOST_ACTIONS:
         rows = [["state", *(f"pays {one_line(name, 12)}" for name in model.action_names)]]
         for s in _order(model):
-            values = zip(model.rewards[s], model.reward_errors[s], strict=True)
-            rows.append([str(s), *(with_error(*value) for value in values)])
+            rows.append([str(s), *(paid(model, s, a) for a in range(model.n_actions))])
         lines += ["", *columns(rows)]
     return lines
 
@@ -125,6 +134,11 @@ def _gains(model: "LatentModel") -> list[str]:
     """Say in words what to do differently, and what that and the greedy policy earn."""
     found = model.judged
     per = per_what(model)
+    if model.plan is not None:
+        return [
+            f"the policy, which explores no more, promises {number(model.gain)} per step; no lower "
+            f"bound of what it earns, since {found.missing}"
+        ]
     departs = found.asked >= 0
     share = model.visits[departs].sum() / max(1, model.visits.sum())
     lines = [
@@ -217,7 +231,7 @@ def _state(model: LatentModel, state: int) -> dict[str, Any]:
             "action": str(model.action_names[a]),
             "visits": int(visits[a]),
             "reward": float(rewards[a]) if visits[a] and model.reward_range else None,
-            "reward_error": float(model.reward_errors[state, a]),
+            "pays": paid(model, state, a) if visits[a] else "-",
             "leads_to": model.mdp.transition[state, a].tolist() if visits[a] else None,
             "rare": bool(visits[a] < model.rare),
         }

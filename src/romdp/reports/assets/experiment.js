@@ -147,8 +147,8 @@
       : all ? "one line per run" : "one line per run; the runs are spread evenly from the best to the worst";
     const limited = data.panels.some((_, p) => limitTraces(p).length);
     const averaged = view.measure === "mean_return" ? `; ${data.returnNote}` : "";
-    $("band-note").textContent = note + averaged
-      + (limited ? "; thin and grey: C log N, which no agent stays below for ever" : "");
+    $("band-note").textContent = note[0].toUpperCase() + note.slice(1) + averaged
+      + (limited ? "; thin and grey: C log N, which no agent stays below for ever." : ".");
   };
 
   // ---- bulbs ----

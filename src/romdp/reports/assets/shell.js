@@ -14,6 +14,17 @@ const romdp = (() => {
   root.dataset.theme = system.matches ? "dark" : "light";
   system.addEventListener("change", () => setTheme(system.matches));
   document.getElementById("theme").addEventListener("click", () => setTheme(!isDark()));
+  // Paper is light and narrow: what is drawn is drawn again for it, and afterwards as it was.
+  let chosen = false;
+  window.addEventListener("beforeprint", () => {
+    chosen = isDark();
+    root.classList.add("printed");
+    setTheme(false);
+  });
+  window.addEventListener("afterprint", () => {
+    root.classList.remove("printed");
+    setTheme(chosen);
+  });
 
   const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 
@@ -39,6 +50,7 @@ const romdp = (() => {
       hoverlabel: { bgcolor: colour("page"), font: { color: colour("text") } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("soft"), activecolor: colour("accent") },
       xaxis: axis, yaxis: axis,
+      ...(root.classList.contains("printed") ? { width: target.clientWidth } : {}),
     };
     const settings = {
       responsive: true, displaylogo: false,
