@@ -264,12 +264,38 @@ def test_a_world_without_ends_has_no_episodes():
 
 
 def test_a_run_that_ends_no_better_than_it_began_says_so():
-    run = romdp.play(romdp.PSRL(), Countdown(), 100, seed=0, reward_range=(-3, 2))
+    run = replace(romdp.play(romdp.PSRL(), Countdown(), 100, reward_range=(-3, 2)), learned=None)
     flat = listed(*((step, 0.0, 5) for step in range(5, 101, 5))).returns
     assert "no more than the first ones (0)" in replace(run, returns=flat).warning
     better = listed(*((step, float(step > 10), 5) for step in range(5, 101, 5))).returns
     assert replace(run, returns=better).warning is None
     assert replace(run, returns=flat[:5]).warning is None  # too few to tell
+    coins = listed(*((step, float(step % 2), 1) for step in range(1, 100))).returns
+    coins["return"][-1] = 2.0  # better by what one such episode makes
+    assert "as far as one can tell" in replace(run, returns=coins).warning
+
+
+def test_the_policys_value_is_what_the_policy_earns_where_the_model_holds():
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    run = romdp.play(romdp.LCPSRL(), lake, 3_000, seed=1)
+    assert run.policy_value == pytest.approx(1.0)
+    assert run.policy_value == romdp.evaluate_policy(run.policy, lake, 3).mean
+    assert run.warning is None
+    assert "by the model" in run._repr_html_()
+
+
+def test_a_run_that_lags_behind_its_policy_says_so():
+    run = romdp.play(romdp.LCPSRL(), gymnasium.make("FrozenLake-v1", is_slippery=False), 3_000)
+    behind = listed(*((step, float(step % 100 == 0), 10) for step in range(10, 3_001, 10))).returns
+    warning = replace(run, returns=behind).warning
+    assert "earned 0.1 on average, but by what was learned the policy earns 1." in warning
+
+
+def test_where_nothing_is_counted_there_is_no_value_of_the_policy():
+    world = random_romdp(seed=0)
+    assert np.isnan(romdp.play(romdp.PSRL(), world, 10).policy_value)  # no episodes
+    lake = gymnasium.make("FrozenLake-v1")
+    assert np.isnan(romdp.play(romdp.baselines.QLearning(), lake, 100).policy_value)
 
 
 def test_success_is_to_be_paid_where_an_episode_may_pay_nothing():

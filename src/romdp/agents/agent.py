@@ -373,7 +373,7 @@ class AgentState:
         counts = self._count(partition)
         begin, size = self._values_of(partition), self.recorder.n_observations
         goal = self.goal
-        if self.same_length and not goal.is_average:
+        if self.same_length and counts.has_ends and not goal.is_average:
             tried = counts.visits > 0
             usual = counts.reward_sums[tried] / counts.visits[tried]
             goal = replace(goal, zero_reward=float(np.median(usual)))

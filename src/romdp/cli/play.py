@@ -312,6 +312,8 @@ def _summary(run: Any, environment: str) -> str:
         )
         if run.success_rate == run.success_rate:
             text += f"; success rate: {run.success_rate:.1%}"
+        if run.policy_value == run.policy_value:
+            text += f"\nby what was learned, an episode of the policy earns {run.policy_value:.4g}"
     else:
         text += f"no episode ended; reward per step: {run.reward[-1] / steps:.4g}"
     warning = f"\nWarning: {run.warning}." if run.warning else ""

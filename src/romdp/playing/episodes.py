@@ -111,8 +111,8 @@ class Episodes:
 
 def mean_return(returns: "Returns", steps: int) -> float:
     """Average the episodes that end in the last fifth of the steps; NaN if none does."""
-    recent = _recent(returns, steps)
-    return float(recent.mean()) if recent.size else float("nan")
+    last = recent(returns, steps)
+    return float(last.mean()) if last.size else float("nan")
 
 
 def success_rate(returns: "Returns", steps: int) -> float:
@@ -121,13 +121,14 @@ def success_rate(returns: "Returns", steps: int) -> float:
     That is success only where an episode may pay nothing and none costs anything: NaN where some
     return is negative, or none is zero.
     """
-    recent, totals = _recent(returns, steps), returns["return"]
-    if not recent.size or totals.min() < 0.0 or totals.min() > 0.0:
+    last, totals = recent(returns, steps), returns["return"]
+    if not last.size or totals.min() < 0.0 or totals.min() > 0.0:
         return float("nan")
-    return float((recent > 0.0).mean())
+    return float((last > 0.0).mean())
 
 
-def _recent(returns: "Returns", steps: int) -> Floats:
+def recent(returns: "Returns", steps: int) -> Floats:
+    """Return what the episodes paid that end in the last fifth of the steps."""
     totals: Floats = returns["return"][returns["step"] > (1.0 - _LAST) * steps]
     return totals
 

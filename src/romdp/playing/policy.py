@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from romdp.data.counts import LARGEST, Counts
 from romdp.data.partition import Partition
 from romdp.encoding.observations import Numbering, Numbers, ObservationEncoder, encoder_from
 from romdp.exact.objectives import Objective
+
+_GONE = 1e-6  # what is left of an episode that is as good as over
 
 FORMAT = Format(
     "policy",
@@ -310,6 +313,29 @@ class Learned:
     reward_range: tuple[float, float]
     goal: Objective
     n_steps: int
+
+    def value(self, longest: int) -> float:
+        """Return what an episode of at most so many steps pays under the plan, by what was counted.
+
+        NaN where no episode began, or nothing was counted.
+        """
+        counts = self.counts
+        if counts is None or not counts.starts.any():
+            return float("nan")
+        low, high = self.reward_range
+        paid = (low + (high - low) * counts.reward_means).ravel()
+        laws = counts.sparse().outcomes()
+        seen = np.maximum(np.asarray(laws.sum(axis=1)).ravel(), 1)
+        present, value = counts.starts / counts.starts.sum(), 0.0
+        first = np.arange(counts.n_observations) * counts.n_actions
+        for plan in chain(self.policy.plan, repeat(self.policy.plan[-1], longest)):
+            pairs = first + plan
+            value += float(present @ paid[pairs])
+            present = (laws[pairs].T @ (present / seen[pairs]))[:-1]  # the last place is the end
+            longest -= 1
+            if longest <= 0 or present.sum() < _GONE:
+                break
+        return value
 
     @cached_property
     def model(self) -> "LatentModel":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from romdp.playing.episodes import (
     Episodes,
     learning_curve,
     mean_return,
+    recent,
     shown_range,
     success_rate,
 )
@@ -42,6 +44,7 @@ EPOCH_COLUMNS = np.dtype(
 """The columns of ``run.epochs``."""
 
 _PER_DECADE = 20
+_SURE = 2.0  # standard errors by which the last episodes must be better than the first
 
 
 def log_spaced(steps: int) -> Ints:
@@ -136,6 +139,8 @@ class Run:
         if len(self.returns):
             rows.append(("episodes", number(len(self.returns))))
             rows.append(("mean return, last fifth", number(self.mean_return)))
+            if np.isfinite(self.policy_value):
+                rows.append(("what the policy earns, by the model", number(self.policy_value)))
             if np.isfinite(self.success_rate):
                 rows.append(("success rate, last fifth", f"{self.success_rate:.1%}"))
         rows += [("epochs", number(len(self.epochs))), ("groups", self.partition.n_clusters)]
@@ -180,22 +185,47 @@ class Run:
         """
         return success_rate(self.returns, int(self.steps[-1]) if self.steps.size else 0)
 
+    @cached_property
+    def policy_value(self) -> float:
+        """What an episode of `policy` pays, by the model of what was learned.
+
+        Episodes are as long at most as the longest one was. `romdp.evaluate_policy` plays the
+        policy instead, and owes nothing to the model. NaN where there are no episodes, or the agent
+        counts nothing.
+        """
+        if self.learned is None or not len(self.returns):
+            return float("nan")
+        return self.learned.value(int(self.returns["length"].max()))
+
     @property
     def warning(self) -> str | None:
-        """What looks wrong, and what to try; None if the agent earns more than when it began.
+        """What looks wrong, and what to try; None if episodes pay more and more.
 
         The last fifth of the steps is compared with the first tenth of the episodes, in which an
-        agent knows next to nothing.
+        agent knows next to nothing, and with `policy_value`: less than half of the way from the one
+        to the other is too little.
         """
-        first = self.returns["return"][: len(self.returns) // 10]
-        if not len(first) or not self.mean_return <= first.mean():
+        returns = self.returns["return"]
+        first, last = returns[: len(returns) // 10], recent(self.returns, int(self.steps[-1]))
+        if not len(first) or not len(last):
             return None
-        return (
-            f"the last episodes earned {number(self.mean_return)} on average, no more than the "
-            f"first ones ({number(first.mean())}). Play more steps; tell the agent the discount "
-            "that suits the task, such as objective=0.99; or, if an observation does not show all "
-            "that matters, let it remember more"
-        )
+        began, gained, value = first.mean(), last.mean() - first.mean(), self.policy_value
+        earned = f"the last episodes earned {number(last.mean())} on average"
+        if gained < (value - began) / 2:
+            return (
+                f"{earned}, but by what was learned the policy earns {number(value)}. Either the "
+                "agent still explores, or the model is wrong: romdp.evaluate_policy(run.policy, "
+                "env) tells. In the first case play more steps; in the second an observation may "
+                "not show all that matters, so let the agent remember more (memory='auto')"
+            )
+        if gained <= _SURE * np.sqrt(first.var() / len(first) + last.var() / len(last)):
+            return (
+                f"{earned}, no more than the first ones ({number(began)}) as far as one can tell. "
+                "Play more steps; tell the agent the discount that suits the task, such as "
+                "objective=0.99; or, if an observation does not show all that matters, let it "
+                "remember more (memory='auto')"
+            )
+        return None
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return the figures as an Arrow table: step, reward, regret, pseudo_regret, n_clusters."""

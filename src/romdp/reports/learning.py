@@ -28,8 +28,11 @@ def run_tiles(run: Run) -> list[tuple[str, str, str]]:
     if len(run.returns):
         more = "episodes in the last fifth of the steps"
         found.insert(0, ("mean return", number(run.mean_return), more))
+        if not np.isnan(run.policy_value):
+            more = "an episode without exploring, by what was learned"
+            found.insert(1, ("policy's return", number(run.policy_value), more))
     if run.warning:
-        found.insert(1, ("warning", "no progress", run.warning))
+        found.insert(1, ("warning", "too little progress", run.warning))
     return found
 
 
