@@ -205,6 +205,8 @@ def test_refuses_runs_of_other_worlds_and_incomplete_counts():
     run = played([1, 2], ((1, FINEST),))
     with pytest.raises(InvalidInputError, match="2 epochs; pass both"):
         run_bound(world, run, visits=[np.ones((4, 2))] * 2)
+    with pytest.raises(InvalidInputError, match="visits is True"):
+        run_bound(world, run, visits=True, counts=romdp.PSRL)
     with pytest.raises(InvalidInputError, match="2 epochs"):
         run_bound(world, run, visits=[np.ones((4, 2))], counts=[np.ones((4, 2))])
     with pytest.raises(InvalidInputError, match=r"counts\[1\] has shape"):

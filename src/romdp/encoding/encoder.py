@@ -33,7 +33,8 @@ class NotFittedYetError(MisuseError, NotFittedError):  # type: ignore[misc]  # i
 def checked(estimator: Any, given: Any, **rules: Any) -> Any:
     """Check data by scikit-learn's rules (see ``validate_data``), in errors of our own kind."""
     try:
-        return validate_data(estimator, given, **rules)
+        with np.errstate(invalid="ignore"):  # it adds up what may be infinite before it refuses it
+            return validate_data(estimator, given, **rules)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"X: {one_line(error, 400)}") from error
 

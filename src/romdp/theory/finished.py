@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from romdp.core.arrays import Floats, Ints
 from romdp.core.errors import InvalidInputError
-from romdp.core.validation import level, real_array, shown, takes
+from romdp.core.validation import check, level, real_array, shown, takes
 from romdp.data.partition import Partition
 from romdp.exact.hitting import hitting_times
 from romdp.exact.mdp import MDP
@@ -248,6 +248,8 @@ def _given(
     counts: Sequence[ArrayLike] | None,
 ) -> Floats | None:
     """Return the inner sum of every epoch, or None where the arrays are not given."""
+    for name, value in (("visits", visits), ("counts", counts)):
+        check(value, name, Sequence, np.ndarray, None)
     if visits is None and counts is None:
         return None
     n_epochs = len(run.epochs)
