@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from romdp.core.randomness import Seed, generator
 from romdp.core.text import count
@@ -30,6 +31,7 @@ from romdp.logs.model.trial import (
     FEWEST_EPISODES,
     LEVEL,
     Model,
+    Sums,
     by_state,
     departures,
     follow,
@@ -227,8 +229,9 @@ def _try_out(
 ) -> Safety:
     """Judge the policy by episodes in which it was not found; bring it closer to the log if needed.
 
-    A model that passed its tests is tried as it is; where neither bound says anything, only those
-    departures are kept that both halves of the log propose, too. If it failed, a policy that was
+    A model that passed its tests is tried as it is. Where it has no bound of its own and the halves
+    do not bear it out, only those departures are kept that lead by themselves, each with a
+    probability of harm as small as that of all together should be. If it failed, a policy that was
     found in one half is followed, and brought closer to the log until the other half can judge it,
     if that half bears out that it earns more.
     """
@@ -252,18 +255,22 @@ def _try_out(
         halves.append(Model(part, log.regroup(part), reward_range, objective, model.logger, rng))
     crossed = list(zip(halves, parts[::-1], strict=True))
     if not any(test.fails for test in found.tests):
-        first_sums, second_sums = (
-            half.judge(*rest, half.ask(half.surest(promise.level))) for half, rest in crossed
-        )
-        sums = first_sums + second_sums
+
+        def tried_out(level: float) -> Sums:
+            first, second = (
+                half.judge(*rest, half.ask(half.surest(level))) for half, rest in crossed
+            )
+            return first + second
+
+        sums = tried_out(promise.level)
+        if not np.isfinite(promise.lower) and sums.verdict(LEVEL).gain_lower <= 0.0:
+            others = max(1, model.logger.shape[1] - 1)  # among which a departure was the best
+            level = max(promise.level, float(ndtri(1.0 - HARM / others)))
+            found, sums = replace(found, asked=model.ask(model.surest(level))), tried_out(level)
         found = replace(found, effective_episodes=sums.effective)
         if sums.effective >= FEWEST_EPISODES:
             lower = sums.verdict(LEVEL).lower
             return replace(found, value_lower=lower, value_basis=HELD_OUT, missing="")
-        if not np.isfinite(promise.lower):  # nothing bears the model out but its own halves
-            proposed = [half.ask(half.choice) for half in halves]
-            agreed = np.all([asked == found.asked for asked in proposed], axis=0)
-            found = replace(found, asked=np.where(agreed, found.asked, -1))
         return found
     asked = np.full_like(found.asked, -1)
     sums = model.judge(log.seen, rewards, steps, batch, asked)
