@@ -67,10 +67,10 @@ class DQN:
     ('dqn', 1000)
     """
 
-    learning_rate: float = 9e-4
+    learning_rate: float = 3e-4
     discount: float = 0.6
-    exploration_steps: int = 2_000
-    exploration_floor: float = 0.001
+    exploration_steps: int = 8_000
+    exploration_floor: float = 0.0003
     target_interval: int = 250
     train_interval: int = 1
     batch_size: int = 64
