@@ -345,6 +345,23 @@ def test_dark_and_light(browser):
 
 
 @pytest.mark.page
+def test_paper_is_light_and_narrow(browser):
+    """What is printed is drawn again, and afterwards the page is as it was."""
+    widest = """const left = document.body.getBoundingClientRect().left;
+        return Math.max(...[...document.querySelectorAll('.plot .main-svg')]
+        .map((picture) => picture.getBoundingClientRect().right)) - left;"""
+    theme = "return document.documentElement.dataset.theme"
+    resize(browser, 1280, 900)
+    browser.execute_script("if (!romdp.isDark()) document.getElementById('theme').click();")
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'));")
+    assert browser.execute_script(theme) == "light"
+    assert browser.execute_script(widest) <= 720
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'));")
+    assert browser.execute_script(theme) == "dark"
+    browser.execute_script("document.getElementById('theme').click();")
+
+
+@pytest.mark.page
 def test_a_picture_can_be_taken_away(browser):
     """The page forbids itself everything from elsewhere; saving a picture must still work."""
     from PIL import Image

@@ -58,7 +58,8 @@ def fit_command(
         option(
             "--observation",
             "Column of what was seen, or several: x,y,z. Columns of numbers, or of lists, are "
-            "vectors (x, with a comma one of one number); columns of names are one name together.",
+            "vectors (a single one is written x, with the comma); columns of names are one name "
+            "together.",
             metavar="COLUMN",
             default=False,
         ),
