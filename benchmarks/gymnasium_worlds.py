@@ -66,6 +66,17 @@ def grid(name: str) -> Callable[[], Any]:
     return lambda: gymnasium.make(f"minigrid:MiniGrid-{name}-v0")
 
 
+def whole_room(name: str) -> Callable[[], Any]:
+    """Return what makes a MiniGrid environment that shows the whole room, not a view of it."""
+
+    def make() -> Any:
+        from minigrid.wrappers import FullyObsWrapper
+
+        return FullyObsWrapper(grid(name)())
+
+    return make
+
+
 @dataclass(frozen=True)
 class World:
     """An environment of the table."""
@@ -108,6 +119,10 @@ WORLDS = {
     "MiniGrid Empty-8x8, 1 view": World(grid("Empty-8x8"), 20_000, 1, 0.94, 0.961, q=GRID),
     "MiniGrid Empty-8x8, 10 views": World(grid("Empty-8x8"), 20_000, 10, 0.94, 0.961, q=GRID),
     "MiniGrid DoorKey-5x5": World(grid("DoorKey-5x5"), 60_000, 1, 0.93, q=GRID),
+    "DoorKey-5x5, whole room": World(whole_room("DoorKey-5x5"), 60_000, 1, 0.93, q=GRID),
+    "DoorKey-6x6, whole room": World(whole_room("DoorKey-6x6"), 150_000, 1, 0.93, q=GRID),
+    "FourRooms, whole room": World(whole_room("FourRooms"), 150_000, 1, 0.75, q=GRID),
+    "LavaGapS7, whole room": World(whole_room("LavaGapS7"), 60_000, 1, 0.93, q=GRID),
     "ICU-Sepsis-v2": World(sepsis, 480_000, 1, 0.85, 0.8751, q=LAKE),
 }
 
