@@ -343,8 +343,8 @@ def test_what_is_rare_joins_whom_it_resembles_for_the_time_being():
 
 def test_what_is_rare_joins_the_only_other_observation_of_its_state():
     """Once it has left its group, the other one is alone as well, and is a home all the same."""
-    laws = MOVES[:, LABELS] * [0.6, 0.4, 0.5, 0.5, 0.997, 0.003]
-    counts = _counts([3000] * 5 + [9], LABELS, np.random.default_rng(0), laws)
+    laws = MOVES[:, LABELS] * [0.6, 0.4, 0.5, 0.5, 0.993, 0.007]
+    counts = _counts([3000] * 5 + [22], LABELS, np.random.default_rng(0), laws)
     assert _regroup(Homogeneity(), counts, Partition(LABELS)) == Partition(LABELS)
 
 

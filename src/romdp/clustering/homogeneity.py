@@ -73,8 +73,8 @@ class Homogeneity:
        that are like it, then the next; then the merged groups are tested, until nothing changes.
     3. *Place.* An observation that is alone and was met at most sqrt(t / Y) times joins the group
        that it resembles most, for the time being. All of these together have at most sqrt(Y t)
-       steps, but an optimist would spend far more on chasing each. A group that it may join can be
-       a single observation that was met more often: it may be all that is left of its state.
+       steps, but an optimist would spend far more on chasing each. Told apart from all groups, it
+       joins a single observation that was met more often, as if that were all of its state.
 
     Two groups are *told apart* where some view, or all together, would differ so much with a
     probability of at most the level above if the laws were equal; for a merge, once in a thousand
@@ -127,13 +127,15 @@ class Homogeneity:
             if found.is_identity or found.n_clusters < fewest:
                 break
             previous, counts = previous.compose(found), counts.group(found)
-        lone = previous.sizes == 1
-        lone[previous.labels[(previous.labels >= 0) & ~rare]] = False
-        homes = np.flatnonzero(~lone)
-        if previous.n_clusters > fewest and lone.any() and len(homes):
-            test = self._test(counts, evidence)
-            found = Partition(test.place(np.arange(previous.n_clusters), lone, homes))
-            previous = previous if found.n_clusters < fewest else previous.compose(found)
+        for size in (2, 1):  # a single observation may be all there is of a state
+            lone = previous.sizes == 1
+            lone[previous.labels[(previous.labels >= 0) & ~rare]] = False
+            homes = np.flatnonzero(~lone & (previous.sizes >= size))
+            if previous.n_clusters > fewest and lone.any() and len(homes):
+                test = self._test(counts, evidence)
+                found = Partition(test.place(np.arange(previous.n_clusters), lone, homes))
+                if found.n_clusters >= fewest:
+                    previous, counts = previous.compose(found), counts.group(found)
         return previous
 
     def _test(self, counts: Counts, evidence: Evidence) -> "JointTest":
