@@ -13,7 +13,7 @@ from romdp.encoding.apart import (
     _split_wide,
     codes_apart,
 )
-from romdp.encoding.choosing import _after, count_moments, reduction
+from romdp.encoding.choosing import Look, _after, _halved, count_moments, reduction
 from romdp.encoding.codebook import Codebook, k_means, lead
 from romdp.encoding.directions import (
     LinearMap,
@@ -263,6 +263,20 @@ def belts(n, seed):
         places[t] = np.where(places[t - 1] == 5, actions[t - 1], places[t - 1] + 1)
     vectors = np.eye(6)[places].reshape(n, 36)
     return make_steps(vectors, actions[:, 0], None, np.full(n // 20, 20)), places[:, 0]
+
+
+def test_codes_of_two_clouds_are_halved_where_these_lead_elsewhere_and_only_there():
+    """Three places in turn; the pictures of two of them have one code."""
+    rng, places = np.random.default_rng(3), np.arange(900) % 3
+    vectors = np.array([-0.5, 0.5, 5.0])[places][:, None] + 0.1 * rng.standard_normal((900, 1))
+    steps = make_steps(vectors, np.zeros(900, int))
+    plain = LinearMap(np.zeros(1), np.eye(1))
+    mixed = Codebook(np.array([[0.0], [5.0]]), np.array([600.0, 300.0]))
+    halved = _halved(Look.at(steps, "plain", plain, mixed), steps, rng)
+    assert sorted(halved.points.ravel().round(1).tolist()) == [-0.5, 0.5, 5.0]
+    assert sorted(halved.sizes.tolist()) == [300.0, 300.0, 300.0]
+    steps = make_steps(rng.permutation(vectors), np.zeros(900, int))  # lead anywhere
+    assert _halved(Look.at(steps, "plain", plain, mixed), steps, rng).n_codes == 2
 
 
 def test_what_matters_only_some_steps_later_is_looked_at_too():

@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import gammaln
 
 from romdp.core.arrays import Floats, Ints
 from romdp.core.validation import freeze
 from romdp.data.trajectory import END, Trajectory
 from romdp.data.vectors import BLOCK, blocks
 from romdp.encoding.apart import codes_apart
-from romdp.encoding.codebook import Codebook, k_means
+from romdp.encoding.codebook import SEVERAL, Codebook, k_means
 from romdp.encoding.directions import (
     Directions,
     LinearMap,
@@ -211,6 +212,8 @@ def learn_encoding(
     best = _choose(candidates, _IN_USE if in_use else _HOPELESS, judge)
     if "actions" in views and best.score.is_signal and not best.stepwise and not settled:
         best, found = search.look_ahead(best, found, judge, group)
+    if best.name != "apart" and n_codes is None and not by_step:  # an agent will look again
+        best = replace(best, codebook=_halved(best, judge.steps, rng))
     _, scale = mean_and_scale(moments)
     constant = np.flatnonzero(scale <= 1e-9 * max(float(scale.max()), 1e-300))
     scores = {
@@ -310,6 +313,40 @@ def _choose(candidates: list[Candidate], partly: float, judge: Judge) -> Candida
             return candidate
     as_good = [c for c in candidates if behind[c.name] < _ALIKE]
     return min(as_good, key=lambda c: (c.map.matrix.shape[1], -c.score.mean))
+
+
+def _halved(look: Look, steps: Trajectory, rng: np.random.Generator) -> Codebook:
+    """Halve the codes whose halves lead elsewhere: k-means may have put two clouds into one.
+
+    That is judged by the evidence of what followed, so that codes of one state stay whole.
+    """
+    book, codes, space = look.codebook, look.codes, look.map(vectors_of(steps))
+    following = steps.next_observations
+    outcomes = np.where(following >= 0, codes[following], book.n_codes)  # or the end
+    known = (following >= 0) | (following == END)
+    points, sizes = list(book.points), list(book.sizes)
+    for code in np.flatnonzero(np.bincount(codes, minlength=book.n_codes) >= 2 * SEVERAL):
+        rows = np.flatnonzero(codes == code)
+        halves = k_means(space[rows], 2, rng)
+        sides = halves.nearest(space[rows])[0][known[rows]]
+        rows = rows[known[rows]]
+        ways = steps.actions[rows], outcomes[rows]
+        if halves.n_codes == 2 and _evidence(
+            sides * steps.n_actions + ways[0], ways[1], book.n_codes + 1
+        ) > _evidence(*ways, book.n_codes + 1):
+            points[code], sizes[code] = halves.points[0], halves.sizes[0]
+            points.append(halves.points[1])
+            sizes.append(halves.sizes[1])
+    return replace(book, points=freeze(np.array(points)), sizes=freeze(np.array(sizes)))
+
+
+def _evidence(ways: Ints, outcomes: Ints, n_outcomes: int) -> float:
+    """Return the log probability of outcomes, each way with a Dirichlet prior of weight one."""
+    table = np.zeros((int(ways.max()) + 1, n_outcomes))
+    np.add.at(table, (ways, outcomes), 1.0)
+    each, totals = 1.0 / n_outcomes, table.sum(axis=1)
+    seen = table[table > 0]
+    return float((gammaln(seen + each) - gammaln(each)).sum() - gammaln(totals + 1.0).sum())
 
 
 def _after(first: LinearMap | None, then: LinearMap) -> LinearMap:
