@@ -68,9 +68,13 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 @pytest.mark.skipif(not (RESULTS / "regret").is_dir(), reason="the sdist leaves the runs out")
 @pytest.mark.parametrize("name", ["regret", "random-mdps"])
 def test_published_figures_can_be_drawn_again(name):
-    """The lines end where the published summary says, and every run is sound."""
+    """The lines end where the published summary says, and every run is sound.
+
+    DQN was played with three seeds of ten, and not where nothing is hidden: the page says so.
+    """
     results = read_results(RESULTS / name)
-    assert (results.missing, results.failures, results.damaged) == ((), (), ())
+    assert (results.failures, results.damaged) == ((), ())
+    assert all(run.startswith("dqn-") for run in results.missing)
     summary = json.loads((RESULTS / name / "summary.json").read_text())
     figure = regret_figure(results, "pseudo_regret")
     panels = [axes for axes in figure.axes if axes.lines]

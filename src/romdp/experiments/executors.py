@@ -329,8 +329,8 @@ class Dask:
 
 
 def _is_not_said_by_us(record: logging.LogRecord) -> bool:
-    """Leave out that a client gives up: `ClusterLostError` says so."""
-    return "reconnect" not in str(record.msg)
+    """Leave out that a client gives up, and with which traceback: `ClusterLostError` says so."""
+    return record.exc_info is None and "reconnect" not in str(record.msg)
 
 
 def _on_cluster(work: Work, index: int, task: Any, topic: str) -> Outcome:
