@@ -59,7 +59,8 @@ def test_the_quick_version_differs_in_its_effort_only(name):
     assert list(quick) == [""]
     content = quick[""].to_dict()
     assert content["seeds"] < full["seeds"]
-    assert {key for key in full if full[key] != content[key]} == {"seeds"}
+    assert content["steps"] < full["steps"]
+    assert {key for key in full if full[key] != content[key]} == {"seeds", "steps"}
 
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

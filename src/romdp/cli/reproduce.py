@@ -37,7 +37,7 @@ def reproduce(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Use few seeds, and sets that hold alone; this takes some minutes."
+            "--quick", help="Use few seeds and steps, and sets that hold alone: two minutes."
         ),
     ] = False,
     workers: WorkersOption = 1,
