@@ -374,9 +374,8 @@ class AgentState:
         begin, size = self._values_of(partition), self.recorder.n_observations
         goal = self.goal
         if self.same_length and counts.has_ends and not goal.is_average:
-            tried = counts.visits > 0
-            usual = counts.reward_sums[tried] / counts.visits[tried]
-            goal = replace(goal, zero_reward=float(np.median(usual)))
+            usual = float(np.median(counts.reward_means[counts.visits > 0]))
+            goal = replace(goal, zero_reward=usual)
         planner = self._planner(goal)
         plan = planner.plan(counts, self.step + 1, self._rng(_PLANNER), begin, size)
         wanted = f"a Plan of {counts.n_observations} groups and {counts.n_actions} actions"

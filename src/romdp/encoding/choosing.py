@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from romdp.core.arrays import Floats, Ints
 from romdp.core.validation import freeze
-from romdp.data.trajectory import END, Trajectory
+from romdp.data.trajectory import END, UNKNOWN, Trajectory
 from romdp.data.vectors import BLOCK, blocks
 from romdp.encoding.apart import codes_apart
 from romdp.encoding.codebook import SEVERAL, Codebook, k_means
@@ -40,6 +40,7 @@ from romdp.encoding.scoring import (
     foresight,
     last_steps,
     memory_score,
+    next_codes,
     score,
     score_with_age,
     vectors_of,
@@ -321,9 +322,9 @@ def _halved(look: Look, steps: Trajectory, rng: np.random.Generator) -> Codebook
     That is judged by the evidence of what followed, so that codes of one state stay whole.
     """
     book, codes, space = look.codebook, look.codes, look.map(vectors_of(steps))
-    following = steps.next_observations
-    outcomes = np.where(following >= 0, codes[following], book.n_codes)  # or the end
-    known = (following >= 0) | (following == END)
+    following = next_codes(steps, codes)
+    outcomes = np.where(following < 0, book.n_codes, following)  # or the end
+    known = following != UNKNOWN
     points, sizes = list(book.points), list(book.sizes)
     for code in np.flatnonzero(np.bincount(codes, minlength=book.n_codes) >= 2 * SEVERAL):
         rows = np.flatnonzero(codes == code)

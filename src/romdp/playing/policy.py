@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -328,12 +328,12 @@ class Learned:
         seen = np.maximum(np.asarray(laws.sum(axis=1)).ravel(), 1)
         present, value = counts.starts / counts.starts.sum(), 0.0
         first = np.arange(counts.n_observations) * counts.n_actions
-        for plan in chain(self.policy.plan, repeat(self.policy.plan[-1], longest)):
+        plans = chain(self.policy.plan, repeat(self.policy.plan[-1]))
+        for plan in islice(plans, longest):
             pairs = first + plan
             value += float(present @ paid[pairs])
             present = (laws[pairs].T @ (present / seen[pairs]))[:-1]  # the last place is the end
-            longest -= 1
-            if longest <= 0 or present.sum() < _GONE:
+            if present.sum() < _GONE:
                 break
         return value
 
